@@ -172,8 +172,8 @@ func WrongDevices(all []Device) (missing, unexpected []Device) {
 	return missing, unexpected
 }
 
-// GPUDifference says how the GPUs differ from the SKU; empty: no difference. Reported memory excludes
-// the part that the vendor reserves, so a difference of up to a twentieth is allowed.
+// GPUDifference says how the GPUs differ from the SKU; empty: no difference. Reported memory
+// excludes the part that the vendor reserves, so a difference of up to a twentieth is allowed.
 func (s SKU) GPUDifference(gpus []taskcatalog.GPUFacts) string {
 	if len(gpus) != s.GPUCount {
 		return fmt.Sprintf("the machine has %d GPUs, and SKU %s has %d", len(gpus), s.ID, s.GPUCount)

@@ -101,8 +101,8 @@ func (a TerminalAccess) node(time.Time) *Error {
 	return a.refusal(Refused, "node_"+string(is), "the node is %s (%s)", is, hint)
 }
 
-// openToCaretakers reports whether the node is out of service and open to caretakers: quarantined, or
-// held by a run that has stopped for a person.
+// openToCaretakers reports whether the node is out of service and open to caretakers: quarantined,
+// or held by a run that has stopped for a person.
 func (a TerminalAccess) openToCaretakers() bool {
 	if a.AllocationID != "" || !a.isCaretaker() {
 		return false

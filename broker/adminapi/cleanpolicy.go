@@ -123,7 +123,8 @@ const (
 	maxFabricWait   = 3600     // seconds
 )
 
-// essentialServices matches services that a scrub needs, or without which the node does not survive.
+// essentialServices matches services that a scrub needs, or without which the node does not
+// survive.
 var essentialServices = regexp.MustCompile(`^(hostler-agent|nvidia-fabricmanager|(nvidia-)?nvlsm|dbus|dbus-broker|systemd-.*|user@.*)\.service$`)
 
 // checkGPUPolicy refuses what a node would refuse, and figures so lax that any GPU would pass as

@@ -118,8 +118,8 @@ func (t tenanted) kept() (names []string) {
 	return names
 }
 
-// allocationsToEnd returns the live allocations of a node that a request may end: none without ForceRelease,
-// else the allocations that the request names, or all if the request has no list.
+// allocationsToEnd returns the live allocations of a node that a request may end: none without
+// ForceRelease, else the allocations that the request names, or all if the request has no list.
 func allocationsToEnd(live []broker.Allocation, req turnover.Request) (ends []string) {
 	for _, l := range live {
 		if req.ForceRelease && (req.Ends == nil || slices.Contains(req.Ends, l.ID)) {
@@ -129,8 +129,8 @@ func allocationsToEnd(live []broker.Allocation, req turnover.Request) (ends []st
 	return ends
 }
 
-// checkVacant refuses turnovers while a node has an allocation that the request may not end. The refusal
-// names all such allocations. Code: allocation_live.
+// checkVacant refuses turnovers while a node has an allocation that the request may not end. The
+// refusal names all such allocations. Code: allocation_live.
 func checkVacant(all []tenanted) error {
 	var taken []error
 	for _, t := range all {

@@ -124,9 +124,9 @@ func (a *API) stream(ctx context.Context, s eventStream, f store.OutboxFilter, p
 
 // eventStream writes to one reader.
 type eventStream struct {
-	w       io.Writer
-	control *http.ResponseController
-	lastSent    int64 // the last id that was sent; -1: none, so that the reader learns the position at once
+	w        io.Writer
+	control  *http.ResponseController
+	lastSent int64 // the last id that was sent; -1: none, so that the reader learns the position at once
 }
 
 // frame encodes a page with the position of the stream. Without events the frame is a sign of life.

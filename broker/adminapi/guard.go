@@ -178,8 +178,8 @@ func (a *API) requireRole(ctx context.Context, need broker.Role, what string) er
 	return broker.Errorf(broker.Forbidden, "role_insufficient", "cannot %s: it needs role %s, and token %s has %s", what, need, who.Name, who.Role)
 }
 
-// toProblem turns an error into the problem for the caller, and logs the details that the caller is not
-// shown.
+// toProblem turns an error into the problem for the caller, and logs the details that the caller is
+// not shown.
 func (a *API) toProblem(ctx context.Context, err error) error {
 	var p *problem
 	if errors.As(err, &p) {

@@ -257,9 +257,9 @@ func (a *API) remove(ctx context.Context, n broker.Node, in api.NodeAction) (bro
 	return n, task, err
 }
 
-// cancelRemoval takes a removal back; the node is retired as before. If an agent already has the task, cancelRemoval
-// only cancels the task and returns it: the task's end then decides, because the agent may be
-// uninstalled already. With force, the node is retired at once.
+// cancelRemoval takes a removal back; the node is retired as before. If an agent already has the
+// task, cancelRemoval only cancels the task and returns it: the task's end then decides, because
+// the agent may be uninstalled already. With force, the node is retired at once.
 func (a *API) cancelRemoval(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
 	if err := a.c.DB.NodeInRun(ctx, n, broker.Retired); err != nil {
 		return n, nil, err // before the removal task is cancelled
@@ -314,8 +314,8 @@ func (a *API) ownTask(ctx context.Context, n broker.Node, taskType, params strin
 	return &task, err
 }
 
-// checkNotEnding refuses to begin a task again while its cancelled predecessor has not ended, because
-// that end still moves the node. Code: task_ending.
+// checkNotEnding refuses to begin a task again while its cancelled predecessor has not ended,
+// because that end still moves the node. Code: task_ending.
 func (a *API) checkNotEnding(ctx context.Context, n broker.Node, taskType, params string) error {
 	open, err := a.openTasks(ctx, n, taskType)
 	for _, t := range open {

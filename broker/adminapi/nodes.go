@@ -22,9 +22,10 @@ func (a *API) node(ctx context.Context, ref string) (broker.Node, error) {
 	return a.c.DB.FindNode(ctx, ref, callerOf(ctx).sites())
 }
 
-// checkHostnameScope refuses a hostname that would become ambiguous. A caller that sees all sites finds a
-// node by hostname alone. So a token bound to sites may not take a hostname of a site outside its
-// view, nor a hostname that reads as the beginning of a node's id. Code: hostname_taken.
+// checkHostnameScope refuses a hostname that would become ambiguous. A caller that sees all sites
+// finds a node by hostname alone. So a token bound to sites may not take a hostname of a site
+// outside its view, nor a hostname that reads as the beginning of a node's id. Code:
+// hostname_taken.
 func (a *API) checkHostnameScope(ctx context.Context, site, hostname string) error {
 	who := callerOf(ctx)
 	if who.sites() == nil {
@@ -82,8 +83,8 @@ func (a *API) showNode(ctx context.Context, in *NodeInput) (*api.Node, error) {
 	return &out, err
 }
 
-// visibleSites returns the sites to look at: the named site, if the caller may see it, or all that the
-// caller may see.
+// visibleSites returns the sites to look at: the named site, if the caller may see it, or all that
+// the caller may see.
 func visibleSites(who caller, site string) ([]string, error) {
 	if site == "" {
 		return who.sites(), nil

@@ -201,8 +201,8 @@ func (a *API) agentsLack(nodes []broker.Node, packages []store.Package, fleet ag
 	return lack
 }
 
-// groupOutdated groups nodes by present and desired version: of the agent, and of the resolver profiles.
-// The largest group comes first.
+// groupOutdated groups nodes by present and desired version: of the agent, and of the resolver
+// profiles. The largest group comes first.
 func groupOutdated(nodes []broker.Node, shall map[string]string, sets []store.ResolverSet) []api.NodesBehind {
 	version := map[string]string{"": "none"}
 	for _, s := range sets {

@@ -60,8 +60,8 @@ func (a *API) reasonFor(ctx context.Context, reason, action, subject, what strin
 	return "", no
 }
 
-// auditDenial audits a refusal that happened before any transaction. Equal refusals are written once a
-// minute with their number.
+// auditDenial audits a refusal that happened before any transaction. Equal refusals are written
+// once a minute with their number.
 func (a *API) auditDenial(ctx context.Context, action, subject, reason string, no *broker.Error) {
 	who := callerOf(ctx)
 	e := broker.AuditEntry{Actor: who.Name, Action: action, Subject: subject, Code: no.Code, Reason: taskcatalog.Clean(no.Message, 1000), CorrelationID: who.correlationID}

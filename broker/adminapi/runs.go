@@ -16,10 +16,10 @@ type kinds func(kind string) bool
 
 // The runs of the nouns whose answers say more than those about any run.
 var (
-	onboardingKinds     = runsOfNoun("onboarding")
-	turnoverKinds    = runsOfNoun("decommission")
-	agentKinds = runsOfNoun("node agent-lifecycle")
-	rolloutKinds     = runsOfNoun("rollout")
+	onboardingKinds = runsOfNoun("onboarding")
+	turnoverKinds   = runsOfNoun("decommission")
+	agentKinds      = runsOfNoun("node agent-lifecycle")
+	rolloutKinds    = runsOfNoun("rollout")
 )
 
 // everyKind selects the runs of all kinds.

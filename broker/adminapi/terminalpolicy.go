@@ -33,9 +33,9 @@ func (a *API) showTerminalPolicy(ctx context.Context, in *policyInput) (*api.Ter
 // default.
 type setTerminalPolicyInput struct {
 	Body struct {
-		Site   string                            `json:"site,omitempty" maxLength:"63"`
+		Site   string                           `json:"site,omitempty" maxLength:"63"`
 		Policy overlay[api.TerminalPolicyRules] `json:"policy"`
-		Reason string                            `json:"reason,omitempty" maxLength:"500"`
+		Reason string                           `json:"reason,omitempty" maxLength:"500"`
 	}
 }
 

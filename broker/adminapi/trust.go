@@ -116,8 +116,8 @@ func (a *API) trustRefused(ctx context.Context, nodes []broker.Node) ([]api.Aler
 	return []api.Alert{{Code: "trust_refused", Since: since, Message: "the trust bundle is refused by " + list + "; a rotation of keys cannot finish until these nodes accept the bundle (hostler trust show lists what to do)"}}, nil
 }
 
-// withRootsHeader adds the ids of the roots to every answer, so that an operator's client sees when they
-// differ from its own.
+// withRootsHeader adds the ids of the roots to every answer, so that an operator's client sees when
+// they differ from its own.
 func (a *API) withRootsHeader(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(api.HeaderRoots, strings.Join(a.c.Trust.RootIDs(), ","))

@@ -71,7 +71,8 @@ const (
 
 func threeAttempts(Work) chain.Retry { return chain.Retry{Attempts: 3, First: 5 * time.Second} }
 
-// singleAttempt is a single attempt: the node's outcome of an update stands, and only a person retries.
+// singleAttempt is a single attempt: the node's outcome of an update stands, and only a person
+// retries.
 func singleAttempt(Work) chain.Retry { return chain.Retry{Attempts: 1} }
 
 func limitOf(d time.Duration) func(Work) chain.Limit {

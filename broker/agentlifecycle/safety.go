@@ -21,8 +21,8 @@ type Safety interface {
 	Unfit(ctx context.Context, nodeID string) ([]broker.Reason, error)
 }
 
-// applySafety applies the run's safety policy, now that no new tenant is let in, and notes the node's
-// state before any work.
+// applySafety applies the run's safety policy, now that no new tenant is let in, and notes the
+// node's state before any work.
 func (c *Chains) applySafety(ctx context.Context, r *run) error {
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
@@ -94,7 +94,8 @@ func (c *Chains) withdraw(ctx context.Context, r *run) error {
 	return nil
 }
 
-// recordOutcome records the outcome of an update whose end the run had not heard when it was cancelled.
+// recordOutcome records the outcome of an update whose end the run had not heard when it was
+// cancelled.
 func (c *Chains) recordOutcome(ctx context.Context, r *run, k broker.Task) error {
 	s := &r.State
 	if k.Type != "node.self_update" || !k.Status.Ended() || k.Attempt == 0 || slices.Contains(s.Tasks, k.ID) {

@@ -194,7 +194,7 @@ func (w *world) ProfilesVersion(_ context.Context, digest string) (string, error
 	return "v-" + strings.TrimPrefix(digest, "sha256:"), nil
 }
 func (w *world) CheckRelease(context.Context, string, bool) error { return w.mayGive }
-func (w *world) TrustVersion() int64                         { return w.trust }
+func (w *world) TrustVersion() int64                              { return w.trust }
 func (w *world) RecordDelivery(_ context.Context, d agentlifecycle.Delivery) error {
 	w.told = append(w.told, d)
 	return nil

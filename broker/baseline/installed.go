@@ -8,8 +8,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// regenerated are the files that each installation writes with different content. Their presence, owner
-// and mode are the same each time, and are compared.
+// regenerated are the files that each installation writes with different content. Their presence,
+// owner and mode are the same each time, and are compared.
 var regenerated = []struct{ pattern, why string }{
 	{"/etc/machine-id", "the system's own name"},
 	{"/etc/ssh/ssh_host_*_key", "sshd's keys"},
@@ -62,8 +62,8 @@ func Installed(was, is *taskcatalog.Baseline) (now taskcatalog.Baseline, unlike 
 	return now, Diff(&before, &after)
 }
 
-// comparableFiles returns the files to compare. Files of every installation (regenerated) get the present content
-// also in before, and the folders of cloud-init (trees) are left out.
+// comparableFiles returns the files to compare. Files of every installation (regenerated) get the
+// present content also in before, and the folders of cloud-init (trees) are left out.
 func comparableFiles(was, is []taskcatalog.BaselineFile) (before, after []taskcatalog.BaselineFile) {
 	now := map[string]taskcatalog.BaselineFile{}
 	for _, f := range is {

@@ -121,8 +121,8 @@ func (c *Clean) bounded() error {
 	return nil
 }
 
-// checkTimes requires the order of times: the key, the turnover, the last look, the certificate, its
-// end; and the tenant's end before the certificate.
+// checkTimes requires the order of times: the key, the turnover, the last look, the certificate,
+// its end; and the tenant's end before the certificate.
 func (c *Clean) checkTimes() error {
 	if c.Node.IdentitySince.IsZero() || c.Run.StartedAt.IsZero() ||
 		c.FinishedAt.Before(c.Run.StartedAt) || c.FinishedAt.Before(c.Node.IdentitySince) ||

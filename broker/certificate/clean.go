@@ -129,7 +129,8 @@ const (
 
 var rootkit = Exposure{ExposureRootkit, "the machine was looked at from inside the operating system that the tenant used: whoever controls its kernel decides what it says, and a new key proves nothing against that"}
 
-// selfInspectionExposure accompanies every inspection from the tenant's own system with a check of the agent.
+// selfInspectionExposure accompanies every inspection from the tenant's own system with a check of
+// the agent.
 var selfInspectionExposure = Exposure{ExposureAgent, "that the agent found its own program and unit as they were published, or could not look, does not count: in the operating system that the tenant used it may be another agent that says so"}
 
 // Override is a stage that a person skipped.

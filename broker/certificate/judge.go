@@ -141,8 +141,8 @@ func (j *judge) judgeGrade(d *Device) {
 	}
 }
 
-// recordCodes lists the codes for a difference between a disk and its record: a shortfall from such a
-// difference has the same code.
+// recordCodes lists the codes for a difference between a disk and its record: a shortfall from such
+// a difference has the same code.
 var recordCodes = []taskcatalog.Code{
 	taskcatalog.CodeDiskSmaller, taskcatalog.CodeDiskNotSystem, taskcatalog.CodeDiskRoleUnrecorded,
 	taskcatalog.CodeDiskTransportDiffers, taskcatalog.CodeDiskNotLocal, taskcatalog.CodeDiskNoSize,

@@ -197,8 +197,8 @@ func (c *Clean) validated(all []proven) error {
 	return nil
 }
 
-// requiredChecks lists the checks that every certificate of this version mentions: the checks that existed
-// when the version was fixed. Later agents make further checks.
+// requiredChecks lists the checks that every certificate of this version mentions: the checks that
+// existed when the version was fixed. Later agents make further checks.
 var requiredChecks = []string{
 	"users", "processes", "jobs", "ipc", "files", "homes", "temporary", "scratch", "containers", "dumps", "swap", "hugepages", "block_devices",
 	"namespaces", "mounts", "listeners", "authorized_keys", "login_files", "cron", "units", "packages", "programs", "setuid", "config", "preload",

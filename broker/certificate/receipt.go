@@ -14,22 +14,22 @@ import (
 // run, task, person, path or message, only codes. Devices have the names that the tenant could
 // read. A tenant in doubt asks for the certificate, named by digest.
 type Receipt struct {
-	CertificateDigest string          `json:"certificate_digest"` // of the file
-	Issuer            *Issuer         `json:"issuer,omitempty"`   // the certificate's
-	AllocationID      string          `json:"allocation_id"`
-	Tenant            string          `json:"tenant,omitempty"`
-	ReleasedAt        time.Time       `json:"released_at,omitzero"`
-	Environment       Environment     `json:"environment"`
-	Policy            *Policy         `json:"policy,omitempty"` // the operator's requirements; absent in older receipts
-	Devices           []ReceiptDevice `json:"devices"`
-	Downgrades        []ReceiptDowngrade   `json:"downgrades"`
-	Exposures         []Exposure      `json:"exposures"`
-	NotCovered        []NotCovered    `json:"not_covered"`
-	Verdict           Verdict         `json:"verdict"`
-	FinishedAt        time.Time       `json:"finished_at"`
-	CertifiedAt       time.Time       `json:"certified_at"` // when the certificate was issued
-	IssuedAt          time.Time       `json:"issued_at"`
-	ValidUntil        time.Time       `json:"valid_until"`
+	CertificateDigest string             `json:"certificate_digest"` // of the file
+	Issuer            *Issuer            `json:"issuer,omitempty"`   // the certificate's
+	AllocationID      string             `json:"allocation_id"`
+	Tenant            string             `json:"tenant,omitempty"`
+	ReleasedAt        time.Time          `json:"released_at,omitzero"`
+	Environment       Environment        `json:"environment"`
+	Policy            *Policy            `json:"policy,omitempty"` // the operator's requirements; absent in older receipts
+	Devices           []ReceiptDevice    `json:"devices"`
+	Downgrades        []ReceiptDowngrade `json:"downgrades"`
+	Exposures         []Exposure         `json:"exposures"`
+	NotCovered        []NotCovered       `json:"not_covered"`
+	Verdict           Verdict            `json:"verdict"`
+	FinishedAt        time.Time          `json:"finished_at"`
+	CertifiedAt       time.Time          `json:"certified_at"` // when the certificate was issued
+	IssuedAt          time.Time          `json:"issued_at"`
+	ValidUntil        time.Time          `json:"valid_until"`
 }
 
 // ReceiptDevice is a device as the tenant knew it.

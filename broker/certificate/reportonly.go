@@ -36,8 +36,8 @@ func (c *Clean) Passes() bool {
 	return c.FindingsOmitted == 0 && v.Verdict == explained
 }
 
-// reportedExposures returns the exposures for checks that the policy only reports: for each check its
-// findings, or the missing inspection.
+// reportedExposures returns the exposures for checks that the policy only reports: for each check
+// its findings, or the missing inspection.
 func (c *Clean) reportedExposures() []Exposure {
 	var all []Exposure
 	for _, check := range c.Policy.ReportOnly {

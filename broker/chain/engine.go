@@ -18,7 +18,7 @@ type Options struct {
 	Owner   string        // of the leases, unique among the brokers of a store; empty: random
 	Workers int           // steps at a time: 8
 	Lease   time.Duration // 60 s; renewed while a step runs
-	MaxCall    time.Duration // maximum duration of one call of a stage: 5 min
+	MaxCall time.Duration // maximum duration of one call of a stage: 5 min
 	Poll    time.Duration // between two looks at the store when nothing wakes the engine: 1 s
 	Grace   time.Duration // for steps in flight when the engine is stopped: 20 s
 	NewID   func(now time.Time) string

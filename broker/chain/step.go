@@ -220,8 +220,8 @@ func (s *step) retryLater(m *move, said error, limit Limit, deadline time.Time) 
 	}
 }
 
-// describeFailure is a failure with the additions of the chain's Failing. An error, a panic or a timeout of
-// Failing never prevents the record.
+// describeFailure is a failure with the additions of the chain's Failing. An error, a panic or a
+// timeout of Failing never prevents the record.
 func (s *step) describeFailure(f Failure) (_ Failure) {
 	if s.line.failing == nil || s.was.Direction == Undo {
 		return f

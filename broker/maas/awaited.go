@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// AwaitedMachine finds a machine in a list, at most maxAge old, of only those machines for which runs
-// wait: few of a region's machines. false: the list does not have the machine, or not yet.
+// AwaitedMachine finds a machine in a list, at most maxAge old, of only those machines for which
+// runs wait: few of a region's machines. false: the list does not have the machine, or not yet.
 func (r *Region) AwaitedMachine(ctx context.Context, id string, maxAge time.Duration) (Machine, bool, error) {
 	if err := checkID("list machines", id); err != nil {
 		return Machine{}, false, err

@@ -16,7 +16,7 @@ const MinAge = time.Second
 // accepts an older list spares the region for spared times the duration of the last list, until the
 // list is maxSpared old at most.
 const (
-	spared     = 4
+	spared    = 4
 	maxSpared = 2 * time.Minute
 )
 
@@ -61,8 +61,8 @@ func (r *Region) Machines(ctx context.Context, maxAge time.Duration) (Snapshot, 
 	return Snapshot{At: l.at, Machines: l.list.Machines, Unread: l.list.Unread}, err
 }
 
-// RecentMachines is Machines for a caller that reads every decisive machine again, alone. The list may be
-// older where a list takes the region long.
+// RecentMachines is Machines for a caller that reads every decisive machine again, alone. The list
+// may be older where a list takes the region long.
 func (r *Region) RecentMachines(ctx context.Context) (Snapshot, error) {
 	return r.Machines(ctx, r.roster.rest())
 }

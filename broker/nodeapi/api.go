@@ -54,13 +54,13 @@ type Config struct {
 
 // API serves the agent API.
 type API struct {
-	c        Config
-	deny     denyList
-	polls    polls
+	c         Config
+	deny      denyList
+	polls     polls
 	idleConns *idleConns
-	contacts contacts
-	refusals refusals
-	arrivals arrivals
+	contacts  contacts
+	refusals  refusals
+	arrivals  arrivals
 
 	// The limits on the rate of requests.
 	enrollments, requests, renewals *limiter
@@ -87,11 +87,11 @@ func New(ctx context.Context, c Config) (*API, error) {
 		c.Refused = func(string, string) {}
 	}
 	a := &API{
-		c:        c,
-		polls:    newPolls(),
+		c:         c,
+		polls:     newPolls(),
 		idleConns: newIdleConns(),
-		contacts: newContacts(),
-		arrivals: newArrivals(),
+		contacts:  newContacts(),
+		arrivals:  newArrivals(),
 
 		enrollments: newLimiter(enrollRate, enrollBurst, maxAddresses),
 		requests:    newLimiter(c.NodeRate, nodeBurst, maxNodes),

@@ -102,9 +102,9 @@ func (s *arrivals) deferral(now time.Time) time.Duration {
 	return off + rand.N(time.Second)
 }
 
-// admitContact calls firstContact, for as many nodes at a time as there are places. A poll without a place
-// is deferred, because a poll can wait. Any other request of a node waits for a place, ahead of any
-// poll: otherwise a task would fail or its lease would run out.
+// admitContact calls firstContact, for as many nodes at a time as there are places. A poll without
+// a place is deferred, because a poll can wait. Any other request of a node waits for a place,
+// ahead of any poll: otherwise a task would fail or its lease would run out.
 func (a *API) admitContact(ctx context.Context, p *pki.Peer, mayWait bool) (*contact, error) {
 	end, err := a.arrivals.turn(ctx, p.NodeID)
 	if err != nil {

@@ -86,7 +86,8 @@ func (s *contacts) known(p *pki.Peer, now time.Time) (n *contact, heard bool) {
 }
 
 // contactOf returns the contact of the peer's node and notes that the node was heard. On the first
-// request with a certificate contactOf reads the node's record and does the work of a first contact.
+// request with a certificate contactOf reads the node's record and does the work of a first
+// contact.
 func (a *API) contactOf(c *call, who admit) (*contact, error) {
 	now, p := a.c.Now(), c.peer
 	n, _ := a.contacts.known(p, now)
@@ -104,8 +105,8 @@ func supersededError(p *pki.Peer) error {
 	return broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot act for node %s: certificate %s belongs to enrolment %d, and the node has enrolled again since", p.NodeID, p.Serial, p.Epoch)
 }
 
-// firstContact reads the record of a node that shows a certificate here for the first time, or again
-// after a while. heard says that the broker has heard this enrolment before.
+// firstContact reads the record of a node that shows a certificate here for the first time, or
+// again after a while. heard says that the broker has heard this enrolment before.
 func (a *API) firstContact(ctx context.Context, p *pki.Peer, heard bool) (*contact, error) {
 	node, err := a.c.DB.Node(ctx, p.NodeID)
 	if err != nil {

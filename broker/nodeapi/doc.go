@@ -76,10 +76,10 @@
 // work.
 //
 // A poll without work is parked (parked.go): its connection is taken from the server, whose buffers
-// and goroutine go away, and returns to the server with the next request (idleconns.go). The protocol is
-// HTTP 1.1: one connection carries one poll, and costs less that way. Polls are held for 45 to
-// 50 s, so that nodes that came together drift apart. Polls end in steps of a quarter of a second,
-// many at once, because a wakeup for each poll costs more than its answer.
+// and goroutine go away, and returns to the server with the next request (idleconns.go). The
+// protocol is HTTP 1.1: one connection carries one poll, and costs less that way. Polls are held
+// for 45 to 50 s, so that nodes that came together drift apart. Polls end in steps of a quarter of
+// a second, many at once, because a wakeup for each poll costs more than its answer.
 //
 // # A herd
 //

@@ -9,9 +9,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// checkInstance notes which running agent polls. checkInstance asks the database when the instance differs
-// from this node's last poll here, and when the node's record is read again, because the other
-// instance may poll at another broker. A conflict concerns the node, not the poll: the poll
+// checkInstance notes which running agent polls. checkInstance asks the database when the instance
+// differs from this node's last poll here, and when the node's record is read again, because the
+// other instance may poll at another broker. A conflict concerns the node, not the poll: the poll
 // continues.
 func (a *API) checkInstance(c *call) error {
 	id := "" // of an agent that sends no id yet

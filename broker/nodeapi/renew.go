@@ -69,9 +69,9 @@ func (a *API) renew(c *call) (any, error) {
 	return wire.RenewReply{Certificate: issued.PEM, Late: late, Now: now.UTC()}, nil
 }
 
-// renewalDate is the date of a renewal, never earlier than the date of the certificate being renewed. A
-// broker whose clock is ahead may have issued the old certificate, and a certificate dated before
-// the node's identity signs no evidence.
+// renewalDate is the date of a renewal, never earlier than the date of the certificate being
+// renewed. A broker whose clock is ahead may have issued the old certificate, and a certificate
+// dated before the node's identity signs no evidence.
 func renewalDate(now, before time.Time) time.Time {
 	if before.After(now) {
 		return before

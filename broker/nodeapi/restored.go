@@ -15,8 +15,8 @@ const (
 	undecidedAgain = "30"
 )
 
-// beforeRestore reports whether a certificate is from before the last restore of the database. To its
-// node such a certificate counts as expired, and agents answer an expired certificate with a
+// beforeRestore reports whether a certificate is from before the last restore of the database. To
+// its node such a certificate counts as expired, and agents answer an expired certificate with a
 // renewal.
 func (a *API) beforeRestore(c *call, who admit) (bool, error) {
 	if a.deny.restored().IsZero() || a.recentlySeen(c.peer) {
@@ -29,8 +29,8 @@ func (a *API) beforeRestore(c *call, who admit) (bool, error) {
 	return true, broker.Errorf(broker.Forbidden, string(pki.CodeCertificateExpired), "cannot act for node %s: its certificate was issued before the broker's database was restored from a backup (renew the certificate)", c.peer.NodeID)
 }
 
-// BeforeRestore reports whether a certificate is from before the last restore of the database. Without
-// any restore the database is not asked.
+// BeforeRestore reports whether a certificate is from before the last restore of the database.
+// Without any restore the database is not asked.
 func (a *API) BeforeRestore(ctx context.Context, serial string) (bool, error) {
 	if a.deny.restored().IsZero() {
 		return false, nil
@@ -38,7 +38,8 @@ func (a *API) BeforeRestore(ctx context.Context, serial string) (bool, error) {
 	return a.c.DB.FromBefore(ctx, serial)
 }
 
-// recentlySeen reports whether the certificate's node was let in with this certificate a moment ago.
+// recentlySeen reports whether the certificate's node was let in with this certificate a moment
+// ago.
 func (a *API) recentlySeen(p *pki.Peer) bool {
 	a.contacts.mu.Lock()
 	defer a.contacts.mu.Unlock()

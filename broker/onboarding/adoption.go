@@ -161,8 +161,8 @@ func (c *Chains) adoptable(ctx context.Context, at *place) error {
 	return c.unbound(ctx, at)
 }
 
-// ownDeletedMark reports whether a mark names a deleted node of this broker and the run that made this node.
-// Both must match: half of our mark may stand beside half of another broker's.
+// ownDeletedMark reports whether a mark names a deleted node of this broker and the run that made
+// this node. Both must match: half of our mark may stand beside half of another broker's.
 func (c *Chains) ownDeletedMark(ctx context.Context, node, run string) (bool, error) {
 	n, err := c.Nodes.Node(ctx, node)
 	if err == nil && n.Status == broker.Deleted {

@@ -85,8 +85,8 @@ func (at *place) locked() error {
 	return chain.Fail(ambiguity, "machine %s is locked in MAAS (if it is the right machine, unlock it there)", at.displayName()).With("machine_locked", nil)
 }
 
-// claimMachine claims a Ready machine for this run in separate steps for the intent, allocate and the mark.
-// true: the machine is marked.
+// claimMachine claims a Ready machine for this run in separate steps for the intent, allocate and
+// the mark. true: the machine is marked.
 func (c *Chains) claimMachine(ctx context.Context, at *place) (bool, error) {
 	s := at.state
 	switch {
@@ -157,10 +157,10 @@ func (c *Chains) unbound(ctx context.Context, at *place) error {
 	return nil
 }
 
-// releaseClaim releases this run's machine, and waits until MAAS has finished. A machine without the
-// mark is marked first: a failed release removes the agent name that proves the claim, and leaves
-// the mark. Another owner's machine is left unchanged. No undo, rescue or restart_clean takes the
-// machine from a node in use.
+// releaseClaim releases this run's machine, and waits until MAAS has finished. A machine without
+// the mark is marked first: a failed release removes the agent name that proves the claim, and
+// leaves the mark. Another owner's machine is left unchanged. No undo, rescue or restart_clean
+// takes the machine from a node in use.
 func (c *Chains) releaseClaim(ctx context.Context, at *place) error {
 	is := at.marked()
 	if !is {

@@ -51,7 +51,7 @@ type candidate struct {
 	bmc     string   // address, as MAAS has it
 	matches []string // keys that match the machine
 	against []string // keys that contradict the machine, and why
-	keyless   bool     // no key matches: a New machine whose BMC is unknown to MAAS
+	keyless bool     // no key matches: a New machine whose BMC is unknown to MAAS
 }
 
 // candidates are the machines with a matching key, and the loose machines. doubts name machines
@@ -110,8 +110,8 @@ func refuseDoubts(s *Onboarding, doubts []string) error {
 		With("bmc_unknown", map[string]any{"doubts": doubts[:min(len(doubts), 50)]})
 }
 
-// compareKeys compares a machine with each key. A New machine has no name that a person chose, and may
-// have neither BMC nor interfaces on record; a missing value counts neither for nor against it.
+// compareKeys compares a machine with each key. A New machine has no name that a person chose, and
+// may have neither BMC nor interfaces on record; a missing value counts neither for nor against it.
 func (at *place) compareKeys(m maas.Machine, bmc string) candidate {
 	s, c := at.state, candidate{Machine: m, bmc: bmc}
 	switch {

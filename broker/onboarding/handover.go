@@ -129,7 +129,8 @@ func (s *Onboarding) enrolled(n broker.Node) bool {
 	return n.Epoch > s.Epoch && (s.inKeptStatus(n) || n.Status == broker.Enrolling || n.Status == broker.Active || n.Status == broker.Offline)
 }
 
-// inKeptStatus reports whether the node is in the status that it keeps until its turnover lets it in.
+// inKeptStatus reports whether the node is in the status that it keeps until its turnover lets it
+// in.
 func (s *Onboarding) inKeptStatus(n broker.Node) bool { return s.Keeps != "" && n.Status == s.Keeps }
 
 // outOfUse is the failure of a run whose node was put out of use.
@@ -151,8 +152,9 @@ func (at *place) syncFresh() bool {
 	return at.SyncHealthy(at.run.Now)
 }
 
-// reportNotDue reports whether a missing hardware report is still no cause for action: less than one and a
-// half intervals have passed since the deployment, without the time of freezes and outages.
+// reportNotDue reports whether a missing hardware report is still no cause for action: less than
+// one and a half intervals have passed since the deployment, without the time of freezes and
+// outages.
 func (at *place) reportNotDue(ctx context.Context) (bool, error) {
 	since, err := at.run.Since(ctx, at.state.DeployedAt)
 	return since < at.interval()*3/2, err

@@ -69,8 +69,8 @@ func (at *place) look(ctx context.Context) error {
 // listAge is the maximum age of the list from which a waiting stage reads its machine.
 const listAge = 5 * time.Second
 
-// findInSharedList finds the machine in a list read at once for all waiting runs. A caller that finds the
-// awaited status there looks again at the machine alone.
+// findInSharedList finds the machine in a list read at once for all waiting runs. A caller that
+// finds the awaited status there looks again at the machine alone.
 func (c *Chains) findInSharedList(ctx context.Context, r *run) (*place, error) {
 	at, err := c.at(ctx, r)
 	if err != nil {

@@ -19,10 +19,10 @@ type reason struct {
 
 func (r reason) String() string { return r.text }
 
-// failureReason reads the reason. The status and its message only repeat each other ("Failed commissioning"):
-// the reason is in the events just before, or from 3.5 on in error_description. A deployment that
-// fails from 3.6 on can write no event. Events that cannot be read do not suppress the report of
-// the failure.
+// failureReason reads the reason. The status and its message only repeat each other ("Failed
+// commissioning"): the reason is in the events just before, or from 3.5 on in error_description. A
+// deployment that fails from 3.6 on can write no event. Events that cannot be read do not suppress
+// the report of the failure.
 func (at *place) failureReason(ctx context.Context) reason {
 	events, err := at.region.EventsOf(ctx, at.SystemID, "INFO")
 	out := reason{events: reasonsIn(events)}

@@ -229,8 +229,8 @@ func (at *place) released(ctx context.Context) error {
 	return nil
 }
 
-// awaitSettled is the whole undo of the stages that take a machine back. The undo does not end while MAAS
-// may still carry out a request of this run. Another run might have the machine by then.
+// awaitSettled is the whole undo of the stages that take a machine back. The undo does not end
+// while MAAS may still carry out a request of this run. Another run might have the machine by then.
 func (c *Chains) awaitSettled(_ context.Context, r *run) error {
 	if at := (&place{run: r, state: &r.State}); at.unsure() {
 		return chain.Again(settle, "MAAS may still perform an action that it did not answer")

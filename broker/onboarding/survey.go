@@ -81,9 +81,9 @@ func (at *place) survey(ctx context.Context) (machineSurvey, map[string]string, 
 	return machineSurvey{all, anew, asked}, bmcs, err
 }
 
-// suspects returns the machines whose entry in an older list is not trusted. These are machines that
-// a key matches, machines that may be claimed without a key, machines whose BMC may be the run's
-// whatever their address says (their power settings may have changed, and machines without an
+// suspects returns the machines whose entry in an older list is not trusted. These are machines
+// that a key matches, machines that may be claimed without a key, machines whose BMC may be the
+// run's whatever their address says (their power settings may have changed, and machines without an
 // address may have been added since), and machines that could not be read.
 func (at *place) suspects(all maas.Snapshot, bmcs map[string]string) map[string]bool {
 	asked, listed := map[string]bool{}, map[string]bool{}

@@ -86,8 +86,8 @@ func (at *place) forbidden(ctx context.Context, why error) error {
 	return chain.Again(lookAgain, "%v", why)
 }
 
-// changeFault handles a step whose change was refused or has an unknown outcome. The change is never
-// repeated from here: the stage looks again, and decides by the machine's state.
+// changeFault handles a step whose change was refused or has an unknown outcome. The change is
+// never repeated from here: the stage looks again, and decides by the machine's state.
 func (at *place) changeFault(ctx context.Context, err error) error {
 	at.noteUnknownOutcome(err)
 	switch maas.ClassOf(err) {
@@ -101,8 +101,8 @@ func (at *place) changeFault(ctx context.Context, err error) error {
 	return at.unseen(ctx, err)
 }
 
-// noteUnknownOutcome records when an outcome became unknown. The time is by the clock of all brokers, because
-// another broker may be the one to wait.
+// noteUnknownOutcome records when an outcome became unknown. The time is by the clock of all
+// brokers, because another broker may be the one to wait.
 func (at *place) noteUnknownOutcome(err error) {
 	if maas.ClassOf(err) != maas.UnknownOutcome {
 		return
@@ -193,8 +193,8 @@ func recordFault(err error) error {
 	return err
 }
 
-// recordError is a missing record or secret of the broker's own. The cause may affect the whole site,
-// or this run only.
+// recordError is a missing record or secret of the broker's own. The cause may affect the whole
+// site, or this run only.
 type recordError struct{ why *broker.Error }
 
 func (w *recordError) Error() string { return w.why.Message }

@@ -34,7 +34,7 @@ type Action string
 
 // The actions.
 const (
-	AlertOnly         Action = "tell"         // nothing but the alert
+	AlertOnly    Action = "tell"         // nothing but the alert
 	Quarantine   Action = "quarantine"   // the node is quarantined; its allocations stay as they are
 	Readdress    Action = "readdress"    // the node gets the address that MAAS reports
 	Reseed       Action = "reseed"       // the node's agent runs node.hw_sync_reseed
@@ -78,12 +78,12 @@ var (
 // MAAS's statuses, grouped by their meaning for a node that should be Deployed. Each status is in
 // one of these lists.
 var (
-	released  = []maas.Status{maas.New, maas.Ready, maas.Reserved, maas.Retired, maas.Releasing, maas.DiskErasing}
-	reallocated  = []maas.Status{maas.Allocated, maas.Deploying}
-	failed     = []maas.Status{maas.Broken, maas.Missing, maas.FailedCommissioning, maas.FailedDeployment, maas.ReleasingFailed, maas.FailedDiskErasing, maas.FailedEnteringRescueMode, maas.FailedExitingRescueMode, maas.FailedTesting}
-	commission = []maas.Status{maas.Commissioning}
-	maintained = []maas.Status{maas.Testing, maas.RescueMode, maas.EnteringRescueMode, maas.ExitingRescueMode}
-	deployed   = []maas.Status{maas.Deployed}
+	released    = []maas.Status{maas.New, maas.Ready, maas.Reserved, maas.Retired, maas.Releasing, maas.DiskErasing}
+	reallocated = []maas.Status{maas.Allocated, maas.Deploying}
+	failed      = []maas.Status{maas.Broken, maas.Missing, maas.FailedCommissioning, maas.FailedDeployment, maas.ReleasingFailed, maas.FailedDiskErasing, maas.FailedEnteringRescueMode, maas.FailedExitingRescueMode, maas.FailedTesting}
+	commission  = []maas.Status{maas.Commissioning}
+	maintained  = []maas.Status{maas.Testing, maas.RescueMode, maas.EnteringRescueMode, maas.ExitingRescueMode}
+	deployed    = []maas.Status{maas.Deployed}
 )
 
 func is(statuses ...[]maas.Status) func(Machine, Node) bool {

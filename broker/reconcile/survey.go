@@ -156,7 +156,8 @@ func (j *judgedNode) changed(site broker.Site) bool {
 		was.Marked != now.Marked || was.Host != now.Host || !slices.Equal(was.IPs, now.IPs)
 }
 
-// recheck reads a node's machine alone, and judges again. ok: the finding is the same as by the list.
+// recheck reads a node's machine alone, and judges again. ok: the finding is the same as by the
+// list.
 func (s *survey) recheck(ctx context.Context, j *judgedNode, syncs *syncs, now func() time.Time) (ok bool, err error) {
 	at := now()
 	m, err := s.region.Machine(ctx, j.node.MAASSystemID)

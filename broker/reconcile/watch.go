@@ -50,11 +50,11 @@ var _ Records = (*store.DB)(nil)
 
 // Watch looks at every site from time to time. Run one Watch in the leading process.
 type Watch struct {
-	DB      Records
-	Regions *maas.Sites
-	Now     func() time.Time
-	CheckEvery  time.Duration // time between two checks whether a site is due or was requested; zero: 2 s
-	Log     *zap.Logger
+	DB         Records
+	Regions    *maas.Sites
+	Now        func() time.Time
+	CheckEvery time.Duration // time between two checks whether a site is due or was requested; zero: 2 s
+	Log        *zap.Logger
 
 	Reseed       Reseeder // nil: no node is asked to reseed
 	Decommission Decommissioner

@@ -65,8 +65,8 @@ func cause(err error) string {
 	return "gives no answer that can be read"
 }
 
-// certificateFault describes a certificate error in our own words: a certificate contains arbitrary text of
-// its owner.
+// certificateFault describes a certificate error in our own words: a certificate contains arbitrary
+// text of its owner.
 func certificateFault(err error) string {
 	var unknown x509.UnknownAuthorityError
 	var name x509.HostnameError

@@ -12,8 +12,8 @@ const layers = 3
 
 var base64Run = regexp.MustCompile(`[A-Za-z0-9+/_-]{2,}`)
 
-// leaksIn reports whether a token contains the password: some services return the login, unchanged or
-// encoded.
+// leaksIn reports whether a token contains the password: some services return the login, unchanged
+// or encoded.
 func (l *login) leaksIn(token string) bool {
 	return contains(token, []string{l.Password, url.QueryEscape(l.Password), url.PathEscape(l.Password)}, layers)
 }

@@ -31,8 +31,9 @@ type attempts struct {
 	of map[string]*attemptLimits
 }
 
-// attemptLimits are the limits of one node. Only refused tries are charged to refused, because many good
-// tries come at once. The number processed at once never exceeds the permitted excess of refusals.
+// attemptLimits are the limits of one node. Only refused tries are charged to refused, because many
+// good tries come at once. The number processed at once never exceeds the permitted excess of
+// refusals.
 type attemptLimits struct {
 	all, refused *rate.Limiter
 	looking      chan struct{} // has an element for each try in progress
@@ -52,9 +53,9 @@ func (a *attempts) node(id string) *attemptLimits {
 	return t
 }
 
-// runAttempt runs look for a node's try when its turn comes. A node with too many tries, or whose turn
-// does not come in time, may come again. So may a node with too many refused tries; only the latter
-// is an attack.
+// runAttempt runs look for a node's try when its turn comes. A node with too many tries, or whose
+// turn does not come in time, may come again. So may a node with too many refused tries; only the
+// latter is an attack.
 func (r *Relay) runAttempt(ctx context.Context, peer *pki.Peer, sessionID string, look func() error) error {
 	again := broker.Errorf(broker.Unavailable, codeTries, "node %s tries to join too often (try again)", peer.NodeID)
 	t := r.attempts.node(peer.NodeID)

@@ -21,24 +21,24 @@ import (
 )
 
 const (
-	openWithin   = 2 * time.Minute  // bound on the wait for the node's first connection
-	lastOutputTime    = 10 * time.Second // bound on the silence of an operator who does not take the program's last output
-	exitKept     = 10 * time.Minute // an exit status waits for a detached operator, if the session has no detach limit
-	keepWithin   = 10 * time.Second // the session ends if its recording is not kept within this time
-	closeWithin  = 10 * time.Second
-	askWithin    = time.Second      // bound on one question to the store
-	denyWithin   = 10 * time.Second // the store is asked again this long why a certificate is denied
-	maxSignals   = 16
-	maxText      = 300
-	maxSide      = 4096           // characters of a terminal
-	resizeRate   = rate.Limit(20) // a second
-	resizeBurst  = 100
-	moveRate     = rate.Limit(1) / 60 // of status changes in the store: a node may reconnect as often as it likes
-	moveBurst    = 20
-	controlRate  = rate.Limit(20) // of frames other than Data, Ack and Resize
-	controlBurst = 200
-	idleRate     = rate.Limit(1000) // of frames that bring nothing new
-	idleBurst    = 4000
+	openWithin     = 2 * time.Minute  // bound on the wait for the node's first connection
+	lastOutputTime = 10 * time.Second // bound on the silence of an operator who does not take the program's last output
+	exitKept       = 10 * time.Minute // an exit status waits for a detached operator, if the session has no detach limit
+	keepWithin     = 10 * time.Second // the session ends if its recording is not kept within this time
+	closeWithin    = 10 * time.Second
+	askWithin      = time.Second      // bound on one question to the store
+	denyWithin     = 10 * time.Second // the store is asked again this long why a certificate is denied
+	maxSignals     = 16
+	maxText        = 300
+	maxSide        = 4096           // characters of a terminal
+	resizeRate     = rate.Limit(20) // a second
+	resizeBurst    = 100
+	moveRate       = rate.Limit(1) / 60 // of status changes in the store: a node may reconnect as often as it likes
+	moveBurst      = 20
+	controlRate    = rate.Limit(20) // of frames other than Data, Ack and Resize
+	controlBurst   = 200
+	idleRate       = rate.Limit(1000) // of frames that bring nothing new
+	idleBurst      = 4000
 )
 
 // Config has the dependencies and the limits of a relay.
@@ -51,8 +51,8 @@ type Config struct {
 	// BeforeRestore reports whether a certificate is from before a restore of the database; nil: no
 	// certificate is.
 	BeforeRestore func(ctx context.Context, serial string) (bool, error)
-	Now        func() time.Time
-	Address    string // where nodes reach this relay
+	Now           func() time.Time
+	Address       string // where nodes reach this relay
 	// Tick is the interval of checks of limits and of the deny list; 0: a quarter of a second.
 	Tick time.Duration
 	// HelloWithin bounds the handshake, and then the wait for the Hello; 0: 5 s.
@@ -145,8 +145,8 @@ func (r *Relay) State(id string) (frame.State, error) {
 	return s.shown.Load().state, nil
 }
 
-// AbsentSince returns the time since when the session's node is missing. Zero: the node is here, its
-// program has ended, or another relay has the session.
+// AbsentSince returns the time since when the session's node is missing. Zero: the node is here,
+// its program has ended, or another relay has the session.
 func (r *Relay) AbsentSince(id string) (since time.Time) {
 	if s, err := r.session(id); err == nil {
 		since = s.shown.Load().gone

@@ -30,7 +30,7 @@ type session struct {
 	peer           pki.Peer // at the other end of node
 	transport      string   // of node
 	denied         chan denial
-	querying         bool      // the store is being asked about a denied certificate
+	querying       bool      // the store is being asked about a denied certificate
 	deniedSince    time.Time // since when the certificate of node is denied; zero: it is not denied
 	resumed        bool      // another relay had it
 	watched        bool      // an operator has been welcomed
@@ -42,7 +42,7 @@ type session struct {
 	// Output: from the node, to the recording, to the operator.
 	in        *frame.Inflow // nil: the node has not come yet
 	out       output
-	nodeAck      frame.Ack // to the node
+	nodeAck   frame.Ack // to the node
 	late      bool      // told must be sent with the next tick
 	sent      uint64    // to the operator
 	taken     uint64    // by the operator
@@ -60,7 +60,7 @@ type session struct {
 	toNode      *frame.Outflow
 	held        []byte // input beyond toNode that must be kept first
 	nodeSent    uint64
-	opAck      frame.Ack
+	opAck       frame.Ack
 	inputEOF    bool
 	eofSent     bool
 	size        frame.Resize // last known size; zero: unknown

@@ -91,8 +91,8 @@ func (w *Watch) advance(ctx context.Context, want store.ResolverWant, nodes []br
 	return nil
 }
 
-// requestTask makes a node's next task for a want; had is the number of earlier tasks. Concurrent callers
-// get the same task.
+// requestTask makes a node's next task for a want; had is the number of earlier tasks. Concurrent
+// callers get the same task.
 func requestTask(ctx context.Context, queue *taskqueue.Queue, want store.ResolverWant, nodeID string, had int) (broker.Task, error) {
 	params, err := taskcatalog.Encode(taskcatalog.ResolverConfigParams{Version: want.Version})
 	if err != nil {
@@ -105,8 +105,8 @@ func requestTask(ctx context.Context, queue *taskqueue.Queue, want store.Resolve
 	return k, err
 }
 
-// quarantine quarantines a new node that cannot accept its set, for a person to look at, as for a node
-// without a baseline.
+// quarantine quarantines a new node that cannot accept its set, for a person to look at, as for a
+// node without a baseline.
 func (w *Watch) quarantine(ctx context.Context, want store.ResolverWant, n broker.Node, made []broker.Task) error {
 	last := made[len(made)-1]
 	_, err := w.DB.Transition(ctx, broker.System, n.ID, store.Change{

@@ -25,9 +25,9 @@ const taskType = "node.resolver_config@1"
 
 // step is the result of a look at one want.
 type step struct {
-	assign []broker.Node // nodes that get the set now
-	stop string        // why the want stops; empty: it continues
-	excluded  []broker.Node // nodes that are kept out: every try ended without the set
+	assign   []broker.Node // nodes that get the set now
+	stop     string        // why the want stops; empty: it continues
+	excluded []broker.Node // nodes that are kept out: every try ended without the set
 }
 
 // freezes are the sites that an operator has frozen, or a restore holds; "" stands for all sites.

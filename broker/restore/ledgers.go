@@ -19,8 +19,8 @@ type Enqueuer interface {
 
 var _ Enqueuer = (*taskqueue.Queue)(nil)
 
-// maxRequests is how many tries a node has to report its ledger: each try is a task that expires after
-// minutes.
+// maxRequests is how many tries a node has to report its ledger: each try is a task that expires
+// after minutes.
 const maxRequests = 3
 
 // ledgers asks each node let in for its accepted tasks, and compares them. A failure for

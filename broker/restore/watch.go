@@ -25,7 +25,7 @@ const (
 type Watch struct {
 	DB      *store.DB
 	Regions *maas.Sites
-	Tasks     Enqueuer
+	Tasks   Enqueuer
 	Log     *zap.Logger
 
 	read time.Time // start of the latest read of the machines

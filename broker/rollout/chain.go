@@ -37,7 +37,7 @@ const (
 
 // Intervals between two looks of a rollout.
 const (
-	soon   = 2 * time.Second  // while runs move
+	soon      = 2 * time.Second  // while runs move
 	idlePause = 15 * time.Second // while the rollout only waits for tenants or for time
 )
 

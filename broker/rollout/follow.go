@@ -194,8 +194,8 @@ func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain
 // result or by a later report.
 const codeRolledBack = "rolled_back"
 
-// noteOwnRollback notes this code for a member that runs another version, if the node itself reports that
-// it undid the run's delivery: such a run may have completed before.
+// noteOwnRollback notes this code for a member that runs another version, if the node itself
+// reports that it undid the run's delivery: such a run may have completed before.
 func (m *Member) noteOwnRollback(rollout string, seen NodeState) bool {
 	if seen.PutBack == "" || seen.Delivered != m.RunID(rollout) {
 		return false
@@ -222,10 +222,10 @@ func (m *Member) settle(as Result, back string) {
 	m.Result, m.Back, m.Parked = as, back, false
 }
 
-// beginRollback begins the run that restores a node's previous version, after the decision is saved:
-// otherwise a node that has already gone back would look like a node that never took the release.
-// The run ends no tenants that the rollout's own policy would not have ended. If another run has
-// the node, beginRollback waits, unless that run waits for a person.
+// beginRollback begins the run that restores a node's previous version, after the decision is
+// saved: otherwise a node that has already gone back would look like a node that never took the
+// release. The run ends no tenants that the rollout's own policy would not have ended. If another
+// run has the node, beginRollback waits, unless that run waits for a person.
 func (c *Chains) beginRollback(ctx context.Context, r *run, m *Member) error {
 	s := &r.State
 	switch {

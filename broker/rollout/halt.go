@@ -37,9 +37,9 @@ func (c *Chains) halting(ctx context.Context, r *run) error {
 		Next("read the reason (hostler rollout status %s), then hostler rollout resume %s; or hostler rollout abort %s --reason R", r.ID, r.ID, r.ID)
 }
 
-// unfinished is how many members a stopping rollout waits for: moving members, and withdrawn members
-// that have not ended yet. A member parked before its way back does not count: its run continues
-// without the rollout.
+// unfinished is how many members a stopping rollout waits for: moving members, and withdrawn
+// members that have not ended yet. A member parked before its way back does not count: its run
+// continues without the rollout.
 func (s *Rollout) unfinished() (n int) {
 	for _, m := range s.Members {
 		if m.Result == Running || m.Result.Moving() && !m.Parked {

@@ -59,8 +59,8 @@ func (c *Chains) take(ctx context.Context, r *run) (rows []broker.RolloutMember,
 	return rows, nil
 }
 
-// decodeMember decodes a member strictly, as an engine decodes a state: a partly decoded member would
-// lose fields at the next save.
+// decodeMember decodes a member strictly, as an engine decodes a state: a partly decoded member
+// would lose fields at the next save.
 func decodeMember(raw []byte, m *Member) error {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()

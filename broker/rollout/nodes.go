@@ -20,7 +20,7 @@ type NodeState struct {
 	Unfit     []string // why it could not be handed out, apart from runs and tenants; codes
 	InRun     string   // the run that has the node; empty: none
 	Busy      bool     // a tenant is on the node
-	OutOfUse     bool     // out of service or owed a turnover: proves nothing about its agent
+	OutOfUse  bool     // out of service or owed a turnover: proves nothing about its agent
 }
 
 // Actor is the actor for a rollout's cancels: no token has this name.

@@ -222,8 +222,8 @@ func (s *Rollout) settled(wave int, busy map[string]bool) bool {
 	return proven || !open
 }
 
-// replaceCanaries turns the next members into canaries in place of canaries that prove nothing: skipped
-// canaries, canaries with a tenant, and failed canaries after an operator's resume.
+// replaceCanaries turns the next members into canaries in place of canaries that prove nothing:
+// skipped canaries, canaries with a tenant, and failed canaries after an operator's resume.
 func (s *Rollout) replaceCanaries(busy map[string]bool) (replaced bool) {
 	lacks := s.Plan.Canary
 	for i := range s.Members {

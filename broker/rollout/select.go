@@ -105,8 +105,8 @@ func (s *Rollout) exclusion(c Candidate) (code, why string) {
 	return "", ""
 }
 
-// lateExclusion says why a member gets nothing when its turn comes: a reason for exclusion has arisen
-// since the request. A node that the selector lists by name stays selected.
+// lateExclusion says why a member gets nothing when its turn comes: a reason for exclusion has
+// arisen since the request. A node that the selector lists by name stays selected.
 func (s *Rollout) lateExclusion(c Candidate) (code, why string) {
 	if code, why = s.exclusion(c); code != "" {
 		return code, why

@@ -79,11 +79,12 @@ func (s *Rollout) soaked(from, to Soak) {
 	}
 }
 
-// maxStepGap is how long a rollout may be without a step while its broker still counts as hearing nodes.
+// maxStepGap is how long a rollout may be without a step while its broker still counts as hearing
+// nodes.
 const maxStepGap = time.Minute
 
-// noteHearing notes that the broker is at work, and since when: silence counts from then on. The note
-// is written only now and then, because an unchanged state is not saved.
+// noteHearing notes that the broker is at work, and since when: silence counts from then on. The
+// note is written only now and then, because an unchanged state is not saved.
 func (s *Rollout) noteHearing(now time.Time) {
 	since := now.Sub(s.LookedAt)
 	if since > maxStepGap {

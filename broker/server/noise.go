@@ -25,8 +25,8 @@ const (
 	flushEvery = 5 * time.Second
 )
 
-// noisePrefixes are the beginnings of net/http's log lines that anybody can cause by connecting, up to the
-// address if the line has one.
+// noisePrefixes are the beginnings of net/http's log lines that anybody can cause by connecting, up
+// to the address if the line has one.
 var noisePrefixes = []string{
 	"http: TLS handshake error from ",
 	"http2: server: error reading preface from client ",

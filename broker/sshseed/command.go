@@ -64,7 +64,7 @@ func (m *machine) run(ctx context.Context, l line) (ended bool, err error) {
 }
 
 const (
-	kept = 1 << 10  // bytes of a command's output that are kept
+	kept      = 1 << 10  // bytes of a command's output that are kept
 	maxOutput = 64 << 10 // limit of a command's output, bytes
 )
 

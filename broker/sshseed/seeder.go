@@ -30,11 +30,11 @@ const Port = 22
 
 // The time limits of the steps.
 const (
-	dialTimeout  = 10 * time.Second
-	handshakeTimeout  = 20 * time.Second
-	sending  = 30 * time.Second
-	commands = 60 * time.Second
-	closeTimeout  = time.Second // additional time for work on a closed connection
+	dialTimeout      = 10 * time.Second
+	handshakeTimeout = 20 * time.Second
+	sending          = 30 * time.Second
+	commands         = 60 * time.Second
+	closeTimeout     = time.Second // additional time for work on a closed connection
 )
 
 // Seeder reaches machines.
@@ -166,8 +166,8 @@ func within(ctx context.Context, conn net.Conn, limit time.Duration, do func() e
 	}
 }
 
-// handshakeError returns the error of a failed handshake. A machine without a key of the recorded kind
-// counts as changed.
+// handshakeError returns the error of a failed handshake. A machine without a key of the recorded
+// kind counts as changed.
 func handshakeError(at netip.Addr, err error, pinned bool) error {
 	changed, negotiation := (*keyChanged)(nil), (*ssh.AlgorithmNegotiationError)(nil)
 	switch {

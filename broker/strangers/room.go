@@ -87,8 +87,9 @@ func (r *Room) placeFor(g *Guest) (out *Guest, ok bool) {
 // settled is the latest arrival time of a guest that counts as settled when g arrives.
 func (r *Room) settled(g *Guest) time.Time { return g.since.Add(-r.limits.Settle) }
 
-// evictionCandidate finds the guest that makes way in a full room: a guest of the unknown source with the most
-// guests or, for a known newcomer when all sources are known, of the known source with the most.
+// evictionCandidate finds the guest that makes way in a full room: a guest of the unknown source
+// with the most guests or, for a known newcomer when all sources are known, of the known source
+// with the most.
 func (r *Room) evictionCandidate(g *Guest, known bool) *Guest {
 	heaviest, unknown := r.heaviest(func(source netip.Prefix) bool { return r.known.at(source) == 0 }), true
 	if heaviest == nil && known {

@@ -8,9 +8,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// admittedStatuses maps a type to the node statuses that admit it. Every enrolled node that is not deleted
-// admits any other type. Whether a tenant may be let in is checked elsewhere: the store asks
-// broker.Handout, with the node's row locked.
+// admittedStatuses maps a type to the node statuses that admit it. Every enrolled node that is not
+// deleted admits any other type. Whether a tenant may be let in is checked elsewhere: the store
+// asks broker.Handout, with the node's row locked.
 var admittedStatuses = map[string][]broker.NodeStatus{
 	// Only a node that is being removed, or is still enrolling, is uninstalled.
 	"node.uninstall": {broker.Removing, broker.Enrolling},

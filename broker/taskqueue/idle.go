@@ -37,8 +37,8 @@ func (i *idle) at(nodeID string, epoch int64) bool {
 	return m != nil && m.epoch == epoch
 }
 
-// beginQuery is called before a query, so that a hint during the query is not lost. The caller calls
-// found if the query finds nothing open.
+// beginQuery is called before a query, so that a hint during the query is not lost. The caller
+// calls found if the query finds nothing open.
 func (i *idle) beginQuery(nodeID string) (found func(epoch int64)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()

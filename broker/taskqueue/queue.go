@@ -50,9 +50,9 @@ type Queue struct {
 
 	missed chan struct{} // hints may have been missed
 
-	mu     sync.Mutex
-	lastID int64                // microseconds in the last task id
-	cancelSent   map[string]time.Time // task → when its node was last told to stop it
+	mu         sync.Mutex
+	lastID     int64                // microseconds in the last task id
+	cancelSent map[string]time.Time // task → when its node was last told to stop it
 }
 
 // New makes a queue. Waiting polls are woken only while Run runs.

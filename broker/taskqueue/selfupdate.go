@@ -52,8 +52,8 @@ func (q *Queue) release(ctx context.Context, n broker.Node, p *taskcatalog.SelfU
 	return nil
 }
 
-// fillPrevious sets the previous version that a node has reported, so that a rollback is judged like
-// any other version. Without a report the target of a rollback is unknown: the version stays
+// fillPrevious sets the previous version that a node has reported, so that a rollback is judged
+// like any other version. Without a report the target of a rollback is unknown: the version stays
 // empty if no revoked release could be the target. Code: rollback_version_missing.
 func (q *Queue) fillPrevious(ctx context.Context, n broker.Node, p *taskcatalog.SelfUpdateParams) error {
 	a, err := q.c.DB.Agent(ctx, n.ID)

@@ -62,8 +62,8 @@ func rowsOf(k broker.Task, checks []taskcatalog.Check) error {
 	return nil
 }
 
-// comparesBaseline reports whether a task compares the node with its baseline, and refuses a result whose
-// verdict differs from the evidence.
+// comparesBaseline reports whether a task compares the node with its baseline, and refuses a result
+// whose verdict differs from the evidence.
 func comparesBaseline(k broker.Task, r wire.ResultRequest, said taskcatalog.Verdict) (compares bool, err error) {
 	if k.Type != "node.validate_clean" {
 		return false, nil

@@ -24,7 +24,7 @@ const (
 	relayDead = 12 * time.Second
 	// joinTimeout bounds how long a session without a relay waits for its node.
 	joinTimeout = 2 * time.Minute
-	endWithin = 15 * time.Second
+	endWithin   = 15 * time.Second
 	// nodeAway is the absence after which a node is sent to its relay again. If only the connection
 	// broke, the node comes back by itself before that.
 	nodeAway = 10 * time.Second
@@ -112,9 +112,9 @@ func (d *Service) look(ctx context.Context) error {
 	return silent
 }
 
-// checkSession checks a live session, if this replica is responsible. checkSession ends a forbidden session,
-// releases a session of another relay, disconnects a forbidden guest, sends an absent node to the
-// relay again, and detaches an orphan.
+// checkSession checks a live session, if this replica is responsible. checkSession ends a forbidden
+// session, releases a session of another relay, disconnects a forbidden guest, sends an absent node
+// to the relay again, and detaches an orphan.
 func (d *Service) checkSession(ctx context.Context, st store.TerminalState, has bool, now time.Time) {
 	s := st.Session
 	ours := s.Replica == d.c.Address
@@ -249,8 +249,8 @@ func (d *Service) close(ctx context.Context, id, code, reason string) error {
 	return err
 }
 
-// closeOnNode tells the node, once, to end its part of a session. If the node can no longer be told,
-// the session's process on the node ends by itself once no relay accepts it.
+// closeOnNode tells the node, once, to end its part of a session. If the node can no longer be
+// told, the session's process on the node ends by itself once no relay accepts it.
 func (d *Service) closeOnNode(ctx context.Context, s broker.TerminalSession) error {
 	raw, err := taskcatalog.Encode(taskcatalog.TerminalCloseParams{SessionID: s.ID, Code: taskcatalog.Code(s.EndCode)})
 	if err != nil {

@@ -206,8 +206,8 @@ func (c *Chains) cutOffFirst(s stage) stage {
 	return s
 }
 
-// refuseFormerSystem stops a stage for a person if the former system is heard after MAAS had its machine
-// back. Contacts that a person has already seen do not count.
+// refuseFormerSystem stops a stage for a person if the former system is heard after MAAS had its
+// machine back. Contacts that a person has already seen do not count.
 func (c *Chains) refuseFormerSystem(s stage) stage {
 	do := s.Do
 	s.Do = func(ctx context.Context, r *run) error {

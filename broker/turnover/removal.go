@@ -139,8 +139,8 @@ func (c *Chains) certifyLeaving(ctx context.Context, r *run) error {
 	return nil
 }
 
-// deletionReason is the reason of the deletion, with the certificate. The record of a deleted node is
-// kept, and this event is its last.
+// deletionReason is the reason of the deletion, with the certificate. The record of a deleted node
+// is kept, and this event is its last.
 func (s *Turnover) deletionReason() string {
 	switch {
 	case s.Issued == "":

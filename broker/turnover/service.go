@@ -145,7 +145,8 @@ func retryable(r *run, f *chain.Failure) bool {
 	return again && r.Spent+1 < retries(r.Stage)(r.State).Attempts
 }
 
-// keptWithin is the limit of a stage under quarantineOnFailure, with time left to quarantine the node.
+// keptWithin is the limit of a stage under quarantineOnFailure, with time left to quarantine the
+// node.
 func keptWithin(taskType string) func(Turnover) chain.Limit {
 	return func(s Turnover) chain.Limit {
 		l := taskLimit(taskType)(s)

@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// SilentCancelReason is the reason for the cancel of a run whose node did not answer. It is stored and compared
-// with what other releases stored, so the text never changes.
+// SilentCancelReason is the reason for the cancel of a run whose node did not answer. It is stored
+// and compared with what other releases stored, so the text never changes.
 const SilentCancelReason = "the agent did not answer the drain, and the policy has the node reimaged (reimage_when_silent)"
 
 // TooManySilent is the code of a run whose node the policy would reimage, at a site with too many
@@ -24,8 +24,8 @@ func HoldReason(site string, many, most int) (reason string, says chain.Says) {
 		chain.Says{Code: TooManySilent, Next: "if the node is at fault, reimage it (cancel this run, and start one with --mode reimage); otherwise find out why the site's agents are silent, then retry"}
 }
 
-// replacementSuffix marks the id of a run that replaces another run. The id is the same for every start,
-// so the replacement begins only once.
+// replacementSuffix marks the id of a run that replaces another run. The id is the same for every
+// start, so the replacement begins only once.
 const replacementSuffix = "-reimage"
 
 // FollowerOf is the id of the reimage in place of a soft reset.
@@ -51,8 +51,8 @@ func CancelledForReimage(r chain.Record, by string) bool {
 	return r.Status == chain.Cancelled && r.AskedBy == by && r.AskedCause == SilentCancelReason
 }
 
-// ReplacementRequest is the request for the reimage in place of a soft reset, with the same cleanup, the
-// same erase and the same allocations to end by force.
+// ReplacementRequest is the request for the reimage in place of a soft reset, with the same
+// cleanup, the same erase and the same allocations to end by force.
 func ReplacementRequest(run string, s Turnover) Request {
 	return Request{
 		Mode: Reimage, StorageCleanup: s.StorageCleanup, Erase: s.Erase, ForceRelease: s.ForceRelease, Ends: s.Ends, Follows: run, RequestedBy: "system",
@@ -60,7 +60,8 @@ func ReplacementRequest(run string, s Turnover) Request {
 	}
 }
 
-// UnchangedSinceCancel reports whether a node is still in the state in which a cancelled run left it.
+// UnchangedSinceCancel reports whether a node is still in the state in which a cancelled run left
+// it.
 func UnchangedSinceCancel(run string, n broker.Node) bool {
 	return n.Status == broker.Quarantined && n.TurnoverOwed && n.StatusReason == CancelledReason(run)
 }

@@ -10,7 +10,7 @@ import (
 // node that a cancelled run left behind would get no reimage.
 func TestTextsThatAreComparedWithStoredOnesNeverChange(t *testing.T) {
 	for got, want := range map[string]string{
-		turnover.SilentCancelReason:                "the agent did not answer the drain, and the policy has the node reimaged (reimage_when_silent)",
+		turnover.SilentCancelReason:     "the agent did not answer the drain, and the policy has the node reimaged (reimage_when_silent)",
 		turnover.CancelledReason("r-1"): "its turnover was cancelled (run r-1): it is owed another",
 	} {
 		if got != want {

@@ -128,7 +128,8 @@ func rootHint() string {
 	return ""
 }
 
-// summarise returns the first few entries and a count: without root hardly any process can be inspected.
+// summarise returns the first few entries and a count: without root hardly any process can be
+// inspected.
 func summarise(all []string) string {
 	const most = 4
 	if n := len(all) - most; n > 0 {

@@ -38,8 +38,8 @@ status is 1 if no agent runs, or if the agent is not connected.`,
 			}
 			full := struct {
 				*agent.Status
-				Terminals []string `json:"terminals"` // sessions, which run without an agent
-				Update    *versionsView    `json:"update,omitempty"`
+				Terminals []string      `json:"terminals"` // sessions, which run without an agent
+				Update    *versionsView `json:"update,omitempty"`
 			}{s, sessions, lookHere(at.lib, file.StateDir)}
 			if err := show(cmd.OutOrStdout(), full, format, func(p *page) {
 				if s != nil {

@@ -24,9 +24,9 @@ type app struct {
 	stopped          <-chan struct{} // a signal asked the command to end
 	tokenFile, token string
 
-	contacted     *contacted // nil: the command spoke to no broker
-	helpErr   error   // why --help found no command to describe
-	frozenShown bool    // the freezes are already shown, or are being shown
+	contacted   *contacted // nil: the command spoke to no broker
+	helpErr     error      // why --help found no command to describe
+	frozenShown bool       // the freezes are already shown, or are being shown
 }
 
 // connect makes a client of the chosen broker. connect does not open a connection.

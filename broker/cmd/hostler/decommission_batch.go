@@ -104,8 +104,8 @@ func isFile(text string) bool {
 		slices.ContainsFunc([]string{".txt", ".csv"}, func(s string) bool { return strings.HasSuffix(text, s) })
 }
 
-// confirmBatch shows the tenants of the nodes, and has the person type the number of nodes, because a
-// selector may match more than expected. A batch that would be refused is not asked about.
+// confirmBatch shows the tenants of the nodes, and has the person type the number of nodes, because
+// a selector may match more than expected. A batch that would be refused is not asked about.
 func (a *app) confirmBatch(ctx context.Context, remote *client.Client, b api.DecommissionBatch) (*api.DecommissionBatchPlan, error) {
 	plan, err := remote.PlanDecommissionBatch(ctx, b)
 	if err == nil {

@@ -98,8 +98,8 @@ func brokerURL(address string) (*url.URL, error) {
 	return &url.URL{Scheme: "https", Host: net.JoinHostPort(u.Hostname(), port)}, nil
 }
 
-// saveContext writes the context: the token first, so that a client file never names a missing token,
-// and the current context last.
+// saveContext writes the context: the token first, so that a client file never names a missing
+// token, and the current context last.
 func saveContext(path, name string, file *clientfile.File, token string) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {

@@ -59,7 +59,7 @@ type seenRun struct {
 	answer   any // as the API gave it
 	page     func(p *render.Page)
 	end      func() error // of a run that has stopped; nil if it ended well
-	replaced   bool         // another run is about to begin in its place, although it has stopped
+	replaced bool         // another run is about to begin in its place, although it has stopped
 	followed string       // the run that has begun in its place
 	why      string       // why that run began
 }

@@ -221,7 +221,7 @@ func (n Nodes) look(ctx context.Context, nodeID string) (*rollout.NodeState, err
 		return nil, err
 	}
 	seen := &rollout.NodeState{
-		Heard: rollout.Heard{Version: taskcatalog.Clean(node.AgentVersion, 64), At: node.LastAgentContactAt},
+		Heard:    rollout.Heard{Version: taskcatalog.Clean(node.AgentVersion, 64), At: node.LastAgentContactAt},
 		OutOfUse: node.TurnoverOwed || node.Status != broker.Active && node.Status != broker.Offline,
 	}
 	a, err := n.DB.Agent(ctx, nodeID)

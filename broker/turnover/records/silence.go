@@ -66,7 +66,8 @@ func (s *Silence) checkSite(ctx context.Context, site string) error {
 	return err
 }
 
-// simultaneousTime is how long a reimage counts as simultaneous; a reimage without an end counts longer.
+// simultaneousTime is how long a reimage counts as simultaneous; a reimage without an end counts
+// longer.
 const simultaneousTime = time.Hour
 
 // begin gives up the due runs, or leaves all of them to a person if there would be too many

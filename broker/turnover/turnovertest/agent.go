@@ -25,8 +25,8 @@ var onlyIn = map[string][]broker.NodeStatus{
 	"node.disk_erase": {broker.Draining, broker.Retired, broker.Quarantined},
 }
 
-// Request implements asking.Tasks: a task is queued at once, and has ended when it is asked for some
-// seconds later.
+// Request implements asking.Tasks: a task is queued at once, and has ended when it is asked for
+// some seconds later.
 func (b *Book) Request(_ context.Context, t asking.Task) (broker.Task, error) {
 	leave, err := b.enter("Ask")
 	if err != nil {

@@ -49,7 +49,7 @@ type Machine struct {
 	drain bool // the drain mark
 	token string
 	// State after the machine was given back.
-	denied     bool      // the former system is shut out
+	denied  bool      // the former system is shut out
 	by      string    // the last run that shut it out
 	wiped   bool      // MAAS has had the machine back since
 	shownAt time.Time // a certificate of the former system was shown

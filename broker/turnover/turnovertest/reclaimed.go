@@ -78,8 +78,8 @@ func (b *Book) PreviousSystem(_ context.Context, id, runID string) (time.Time, s
 	return b.nodes[id].shownAt, "10.0.0.9", nil
 }
 
-// ShowFormerSystem lets the former system show its certificate, which keeps a node from use that tenants
-// could be on.
+// ShowFormerSystem lets the former system show its certificate, which keeps a node from use that
+// tenants could be on.
 func (b *Book) ShowFormerSystem(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -86,17 +86,17 @@ type operator struct {
 	heard   time.Time
 	state   frame.State
 
-	stdin  chan []byte
-	keys   keys
-	typed  []byte
-	eof    bool // the input has ended
-	in     *frame.Inflow
-	out    *frame.Outflow
-	sent   uint64 // on this link
-	lastAck   frame.Ack
-	resize bool
-	exit   *frame.Exit
-	lost   uint64
+	stdin   chan []byte
+	keys    keys
+	typed   []byte
+	eof     bool // the input has ended
+	in      *frame.Inflow
+	out     *frame.Outflow
+	sent    uint64 // on this link
+	lastAck frame.Ack
+	resize  bool
+	exit    *frame.Exit
+	lost    uint64
 
 	leaving byte // the escape
 	leaveBy time.Time
@@ -275,8 +275,8 @@ func (o *operator) refused(err error) {
 	}
 }
 
-// retryable reports whether a refused request may succeed later. A session that has begun survives a
-// temporary fault, because a broker that fails now and then may have working replicas.
+// retryable reports whether a refused request may succeed later. A session that has begun survives
+// a temporary fault, because a broker that fails now and then may have working replicas.
 func (o *operator) retryable(e *broker.Error) bool {
 	return e.Kind == broker.Unavailable || e.Kind == broker.TooMany || e.Kind == broker.Internal && o.began || e.Code == "terminal_ticket_expired"
 }
@@ -295,7 +295,8 @@ func (o *operator) backoff() time.Duration {
 	return d - time.Duration(rand.Int64N(int64(d)/4))
 }
 
-// handleBreak handles a broken connection. An err with a code ends the session and gives the reason.
+// handleBreak handles a broken connection. An err with a code ends the session and gives the
+// reason.
 func (o *operator) handleBreak(err error) {
 	l := o.link
 	l.close()
@@ -315,8 +316,8 @@ func (o *operator) handleBreak(err error) {
 
 var errBroke = broker.Errorf(broker.Unavailable, "connection_broken", "the connection breaks before the session is joined")
 
-// handleJoinedBreak handles a break of a joined session. The first retry is immediate, unless the broken
-// connection was such a retry and did not last.
+// handleJoinedBreak handles a break of a joined session. The first retry is immediate, unless the
+// broken connection was such a retry and did not last.
 func (o *operator) handleJoinedBreak(l *link) {
 	o.away, o.retryAt = time.Now(), time.Now()
 	if o.away.Sub(l.since) > steady {

@@ -11,9 +11,9 @@ import (
 	"github.com/hostler/hostler/pki"
 )
 
-// printReport writes the most important facts: the verdict, the issuer of the document, the result of each
-// device, the remarks, and the limits. The page of --html has everything. Verify has refused text
-// with control characters.
+// printReport writes the most important facts: the verdict, the issuer of the document, the result
+// of each device, the remarks, and the limits. The page of --html has everything. Verify has
+// refused text with control characters.
 func printReport(out io.Writer, r *certificate.Report, trust *pki.TrustBundle) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {

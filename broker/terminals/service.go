@@ -47,7 +47,7 @@ type Config struct {
 // Service is one replica's entry point for operators' sessions.
 type Service struct {
 	c     Config
-	self    store.TerminalRelay
+	self  store.TerminalRelay
 	began time.Time
 	watch watch
 

@@ -9,12 +9,13 @@ import (
 	"time"
 )
 
-// idleGrace is the time that connections in a idleConns may still take after clear begins. It is shorter
-// than the time in which the broker must stop.
+// idleGrace is the time that connections in a idleConns may still take after clear begins. It is
+// shorter than the time in which the broker must stop.
 const idleGrace = 3 * time.Second
 
-// idleConns holds the connections whose poll is parked or was answered. The server has released these
-// connections and gets them back with their next request, through the idleConns's net.Listener interface.
+// idleConns holds the connections whose poll is parked or was answered. The server has released
+// these connections and gets them back with their next request, through the idleConns's
+// net.Listener interface.
 type idleConns struct {
 	work sync.WaitGroup // waiting polls and quiet connections
 	// looks is the context of their database queries.
@@ -129,8 +130,8 @@ func (l *idleConns) Close() error {
 	return nil
 }
 
-// clear closes the idleConns and returns when the idleConns is empty. After idleGrace, pending work is aborted:
-// a query that the database does not answer, and an answer that the node does not read.
+// clear closes the idleConns and returns when the idleConns is empty. After idleGrace, pending work
+// is aborted: a query that the database does not answer, and an answer that the node does not read.
 func (l *idleConns) clear() {
 	_ = l.Close()
 	defer l.endLooks()
