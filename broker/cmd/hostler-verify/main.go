@@ -31,7 +31,7 @@ const usageText = `Usage: hostler-verify --trust TRUST-FILE [--archive] [--html 
 
 Checks a certificate, a receipt or an attestation that Hostler signed. The check needs
 no network: FILE contains the evidence, and TRUST-FILE the keys. Obtain the trust file
-by another way than FILE: from the issuer's own pages, or keep an earlier one.
+over another channel than FILE: from the issuer's own pages, or keep an earlier one.
 
   --trust FILE   the trusted keys
   --archive      accept a certificate that was clean when issued, even past its valid_until

@@ -19,7 +19,7 @@ func auditCommand(a *app) *cobra.Command {
 // auditFlags adds the filters shared by list and export.
 func auditFlags(c *cobra.Command, f *client.AuditFilter, from, to *string) {
 	c.Flags().StringVar(&f.Node, "node", "", "only rows about this `NODE`")
-	c.Flags().StringVar(from, "from", "", "from this `TIME` on: 2006-01-02, 2006-01-02T15:04:05Z, or a time ago such as 24h")
+	c.Flags().StringVar(from, "from", "", "from this `TIME` on: 2006-01-02, 2006-01-02T15:04:05Z, or an age such as 24h")
 	c.Flags().StringVar(to, "to", "", "up to this `TIME`")
 }
 

@@ -29,8 +29,8 @@ func certificateVerifyCommand(a *app) *cobra.Command {
 		Long: `Check a turnover certificate, a receipt or an attestation. With --trust the check
 needs no network and no broker: the file contains the evidence signed by the node,
 and the trust file contains the keys. hostler trust show -o json prints the trust
-file; obtain it by another way than the certificate. Without --trust the broker
-supplies the keys.
+file; obtain it over another channel than the certificate. Without --trust the
+broker supplies the keys.
 
 A certificate permits handing out the machine until its valid_until. For an auditor
 who reads it later, --archive accepts a certificate that was clean when it was
@@ -81,7 +81,7 @@ certificate does not meet its policy, or (without --archive) it is past valid_un
 		},
 	}
 	c.Flags().StringVar(&trustFile, "trust", "", "read the trusted keys from `FILE`, not from the broker")
-	c.Flags().StringVar(&at, "at", "", "judge the certificate as of `TIME`: a date, RFC 3339, or a time ago such as 24h")
+	c.Flags().StringVar(&at, "at", "", "judge the certificate as of `TIME`: a date, RFC 3339, or an age such as 24h")
 	c.Flags().StringVar(&page, "html", "", "also write an HTML page to `FILE`")
 	c.Flags().BoolVar(&archive, "archive", false, "accept a certificate that was clean when issued, even past its valid_until")
 	return c

@@ -16,7 +16,7 @@ func certificateAttestCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "attest NODE", Short: "record a person's statement about a part that no longer runs", Args: exactly("NODE"),
 		Long: `Record a person's statement about a part that no longer runs, for which no machine
-can sign. The part must be expected and missing. The witness must be another person
+can sign. The part must be expected and missing. The witness must be a person other
 than you. The statement appears on the node's next certificate, marked as a person's
 statement. From then on the part is no longer expected.`,
 		Example: "  hostler certificate attest gpu-07 --device S5X0A11 --method destroyed --witness 'Bo Lindqvist' --reason 'shredded, ticket 4711'",
@@ -54,7 +54,7 @@ statement. From then on the part is no longer expected.`,
 	f := c.Flags()
 	f.StringVar(&d.Device, "device", "", "the part, by its `SERIAL` or id (hostler node device list)")
 	f.StringVar(&d.Method, "method", "", "what happened to the part: destroyed or removed")
-	f.StringVar(&d.Witness, "witness", "", "name of the witness, another person than you")
+	f.StringVar(&d.Witness, "witness", "", "name of the witness, a person other than you")
 	f.StringVar(&out, "out", "", "write the signed statement to `FILE`")
 	reasonFlag(c, &d.Reason)
 	yesFlag(c)

@@ -14,7 +14,7 @@ import (
 )
 
 func cleanPolicyCommand(a *app) *cobra.Command {
-	return noun("clean-policy", "what a site accepts on a clean node, beside the baseline", "  hostler clean-policy show --site dc1",
+	return noun("clean-policy", "what a site accepts on a clean node, besides the baseline", "  hostler clean-policy show --site dc1",
 		cleanPolicyShowCommand(a), cleanPolicySetCommand(a))
 }
 

@@ -35,7 +35,7 @@ and by the class of its failures.`,
 		},
 	}
 	c.Flags().StringVar(&site, "site", "", "only nodes of this site")
-	c.Flags().StringVar(&since, "since", "", "from this `TIME` on: a date, RFC 3339, or a time ago such as 24h (default 7 days ago)")
+	c.Flags().StringVar(&since, "since", "", "from this `TIME` on: a date, RFC 3339, or an age such as 24h (default 7 days ago)")
 	return c
 }
 

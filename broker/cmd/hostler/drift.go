@@ -151,7 +151,7 @@ while.`,
 	}
 	f := c.Flags()
 	f.IntVar(&share, "max-share", 0, "`PERCENT` of the site's nodes: if more would change in the same way at once, none is changed")
-	f.IntVar(&least, "at-least", 0, "number of `NODES` to change from which the share applies")
+	f.IntVar(&least, "at-least", 0, "the share applies from this number of `NODES` on")
 	f.DurationVar(&confirm, "confirm", 0, "`TIME` between the two looks that confirm a drift, such as 30s")
 	f.DurationVar(&grace, "retired-grace", 0, "`TIME` before the machine of a retired node is returned to MAAS, such as 48h")
 	f.IntVar(&atOnce, "decommissions-at-once", 0, "number of `NODES` whose machines are returned at a time")

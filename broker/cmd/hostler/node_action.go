@@ -68,7 +68,7 @@ once. A node that no longer answers needs --force.`,
 		example: "  hostler node remove gpu-07 --yes --wait --timeout 10m",
 		flags: func(c *cobra.Command, n *api.NodeAction) {
 			forceFlag(c, n)
-			c.Flags().StringVar(&n.AllocationID, "allocation", "", "the allocation that may still be there")
+			c.Flags().StringVar(&n.AllocationID, "allocation", "", "the allocation that may still be on the node")
 		},
 	}
 )

@@ -51,7 +51,7 @@ newest lines are shown.`,
 			return nil
 		},
 	}
-	c.Flags().StringVar(&since, "since", "", "from this `TIME` on: a date, RFC 3339, or a time ago such as 24h")
+	c.Flags().StringVar(&since, "since", "", "from this `TIME` on: a date, RFC 3339, or an age such as 24h")
 	c.Flags().IntVar(&limit, "limit", 100, "maximum number of lines")
 	return c
 }

@@ -144,7 +144,7 @@ func reconciliations(a *app, p *render.Page, all []api.SiteReconciliation) {
 }
 
 func driftCommand(a *app) *cobra.Command {
-	return noun("drift", "nodes whose machines MAAS reports otherwise", "  hostler drift list --site dc1",
+	return noun("drift", "differences between nodes and their machines in MAAS", "  hostler drift list --site dc1",
 		driftListCommand(a), driftResolveCommand(a))
 }
 

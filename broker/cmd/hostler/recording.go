@@ -76,7 +76,7 @@ func recordingListCommand(a *app) *cobra.Command {
 	}
 	c.Flags().StringVar(&f.Node, "node", "", "only recordings of this `NODE`")
 	c.Flags().StringVar(&f.OpenedBy, "opened-by", "", "only sessions of this operator")
-	c.Flags().StringVar(&from, "from", "", "begun at this `TIME` or later: 2006-01-02, 2006-01-02T15:04:05Z, or a time ago such as 24h")
+	c.Flags().StringVar(&from, "from", "", "begun at this `TIME` or later: 2006-01-02, 2006-01-02T15:04:05Z, or an age such as 24h")
 	c.Flags().StringVar(&to, "to", "", "begun before this `TIME`")
 	c.Flags().IntVar(&f.Limit, "limit", 100, "maximum number of recordings; 0: all")
 	return c
@@ -89,8 +89,8 @@ func recordingVerifyCommand(a *app) *cobra.Command {
 
 Exit status: 0 complete and unchanged; 1 changed, or a part is missing, with the
 block before it; 3 unchanged, but without an end, because the session goes on or was
-cut there (incomplete), or with lost output that never reached the broker, with the
-block that lacks it (with gaps).`,
+cut there (incomplete), or without output that never reached the broker, with the
+block in which it is missing (with gaps).`,
 		Example: "  hostler recording verify ts-7k2m4q6s",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()

@@ -60,8 +60,10 @@ func (k runs[R]) command(a *app, act runAction) *cobra.Command {
 	name := "hostler " + k.noun + " " + act.name
 	c := &cobra.Command{
 		Use: act.name + " ID", Short: act.short,
-		Long: strings.ToUpper(act.short[:1]) + act.short[1:] + `. With --all the action applies to every
-run that --site, --class, --stage and --batch select: the runs are listed, and you confirm.`,
+		Long: strings.ToUpper(act.short[:1]) + act.short[1:] + `.
+
+With --all the action applies to every run that --site, --class, --stage and --batch
+select: the runs are listed, and you confirm.`,
 		Example: "  " + name + " r-019f2c1a7b3k5x7e2q9d4 --reason 'checked'\n  " + name + " --all --site dc1 " + k.many,
 		Args: func(c *cobra.Command, args []string) error {
 			if q.many() {

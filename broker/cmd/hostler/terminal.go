@@ -20,7 +20,7 @@ func terminalCommand(a *app) *cobra.Command {
 	var s api.TerminalStart
 	var command bool
 	c := &cobra.Command{
-		Use: "terminal NODE [--command PROGRAM [WORD …]]", Short: "open a terminal on a node, which needs no open port",
+		Use: "terminal NODE [--command PROGRAM [WORD …]]", Short: "open a terminal on a node; the node needs no open port",
 		Long: `Open a terminal on a node, as the user of the node's allocation, or as --user.
 Without --command the terminal runs the user's login shell. --command is followed by
 a program and its arguments, to the end of the line; no shell interprets them. The
