@@ -7,8 +7,8 @@ import (
 	"slices"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -23,7 +23,7 @@ type Wanted interface {
 // request has the node do a task for a stage, once an attempt, and waits for its end, whatever the
 // outcome.
 func (c *Chains) request(ctx context.Context, r *run, typ string, params any) (broker.Task, error) {
-	k, err := asking.Await(ctx, c.Nodes, asking.Task{Key: r.Key(), NodeID: r.State.NodeID, Type: typ, Params: params, RunID: r.ID})
+	k, err := taskstage.Await(ctx, c.Nodes, taskstage.Task{Key: r.Key(), NodeID: r.State.NodeID, Type: typ, Params: params, RunID: r.ID})
 	if err == nil && !slices.Contains(r.State.Tasks, k.ID) {
 		r.State.Tasks = append(r.State.Tasks, k.ID)
 	}
@@ -36,7 +36,7 @@ func (c *Chains) succeed(ctx context.Context, r *run, typ string, params any) (b
 	if err != nil {
 		return k, err
 	}
-	return k, asking.Judge(k, updateFailed)
+	return k, taskstage.Judge(k, updateFailed)
 }
 
 // update has the agent install the release beside itself and switch to it. The node reports the
@@ -54,7 +54,7 @@ func (c *Chains) update(ctx context.Context, r *run) error {
 	case err != nil:
 		return err
 	case !known && k.Status != broker.TaskSucceeded:
-		return asking.Judge(k, updateFailed)
+		return taskstage.Judge(k, updateFailed)
 	case !known:
 		return chain.Fail(updateFailed, "the result of task %s cannot be read", k.ID).With("bad_result", nil)
 	}
@@ -83,7 +83,7 @@ func (c *Chains) recordDelivery(ctx context.Context, r *run, k broker.Task) (tol
 	}
 	result.Outcome = taskcatalog.UpdateOutcome(taskcatalog.Clean(string(result.Outcome), 32))
 	if err := c.Nodes.RecordDelivery(ctx, s.delivery(r.ID, string(result.Outcome), reason, took)); err != nil {
-		return nil, false, asking.Records(err)
+		return nil, false, taskstage.Records(err)
 	}
 	told = map[string]any{
 		"run_id": r.ID, "node_id": s.NodeID, "task_id": k.ID, "from": taskcatalog.Clean(result.FromVersion, 64), "to": taskcatalog.Clean(result.ToVersion, 64), "outcome": result.Outcome,
@@ -107,7 +107,7 @@ func (c *Chains) rotate(ctx context.Context, r *run) error {
 // trustConfirmed reports that the node has confirmed the trust bundle in force.
 func (c *Chains) trustConfirmed(ctx context.Context, r *run) (bool, error) {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
-	return err == nil && n.TrustVersion >= c.Nodes.TrustVersion(), asking.Records(err)
+	return err == nil && n.TrustVersion >= c.Nodes.TrustVersion(), taskstage.Records(err)
 }
 
 func (c *Chains) updateTrust(ctx context.Context, r *run) error {
@@ -121,17 +121,17 @@ func (c *Chains) profilesConfirmed(ctx context.Context, r *run) (bool, error) {
 	if err == nil {
 		r.State.DeliveredAt = r.Now
 	}
-	return err == nil && (n.ResolverWanted == "" || n.ResolverWanted == n.ResolverDigest), asking.Records(err)
+	return err == nil && (n.ResolverWanted == "" || n.ResolverWanted == n.ResolverDigest), taskstage.Records(err)
 }
 
 func (c *Chains) pushProfiles(ctx context.Context, r *run) error {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	if err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	version, err := c.Nodes.ProfilesVersion(ctx, n.ResolverWanted)
 	if err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	_, err = c.succeed(ctx, r, "node.resolver_config", taskcatalog.ResolverConfigParams{Version: version})
 	return err

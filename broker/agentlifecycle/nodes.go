@@ -5,14 +5,14 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
+	"github.com/hostler/hostler/broker/taskstage"
 )
 
 // Nodes is the port to the broker's records of nodes and their tasks. A method may be called
 // again with the same arguments, because a save or an answer was lost, and then changes nothing
 // more. A stage waits out an error of kind Unavailable.
 type Nodes interface {
-	asking.Tasks
+	taskstage.Tasks
 	Wanted
 	Safety
 	Turnovers

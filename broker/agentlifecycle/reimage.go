@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/taskstage"
 )
 
 // Turnovers are the turnovers of reimages.
@@ -25,7 +25,7 @@ func (c *Chains) startReimage(ctx context.Context, r *run) error {
 	if s.Turnover == "" {
 		n, err := c.Nodes.Node(ctx, s.NodeID)
 		if err != nil {
-			return asking.Records(err)
+			return taskstage.Records(err)
 		}
 		if err := c.begin(ctx, r, n); err != nil {
 			return err
@@ -34,13 +34,13 @@ func (c *Chains) startReimage(ctx context.Context, r *run) error {
 	live, err := c.Nodes.Live(ctx, s.NodeID)
 	switch {
 	case err != nil:
-		return asking.Records(err)
+		return taskstage.Records(err)
 	case s.Safety == broker.AfterDrain && len(live) > 0:
 		return chain.Again(30*time.Second, "waiting for the end of allocation %s on node %s", named(live), s.NodeID)
 	}
 	id, err := c.Nodes.Reimage(ctx, r.ID, *s)
 	if err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	s.Turnover = id
 	r.Note(map[string]any{"turnover": id}, "turnover %s reimages node %s", id, s.NodeID)
@@ -54,7 +54,7 @@ func (c *Chains) waitForReimage(ctx context.Context, r *run) error {
 	t, err := c.Nodes.Turnover(ctx, s.Turnover)
 	switch {
 	case err != nil:
-		return asking.Records(err)
+		return taskstage.Records(err)
 	case t.Status == chain.Cancelled:
 		return chain.Fail(updateFailed, "turnover %s was cancelled", s.Turnover).With("reimage_cancelled", nil).Next("cancel this run too, and start another run")
 	case !t.Status.Ended():

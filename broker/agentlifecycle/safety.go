@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -27,18 +27,18 @@ func (c *Chains) applySafety(ctx context.Context, r *run) error {
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	live, err := c.Nodes.Live(ctx, s.NodeID)
 	if err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	switch {
 	case len(live) == 0 || s.Safety == broker.Forced:
 	case s.Safety == broker.AfterDrain:
 		return chain.Again(30*time.Second, "waiting for the end of allocation %s on node %s", named(live), n.ID)
 	default:
-		return asking.Records(busy(n, live))
+		return taskstage.Records(busy(n, live))
 	}
 	if err := c.begin(ctx, r, n); err != nil {
 		return err
@@ -60,14 +60,14 @@ func (c *Chains) begin(ctx context.Context, r *run, n broker.Node) error {
 	if s.BegunAt.IsZero() {
 		unfit, err := c.Nodes.Unfit(ctx, s.NodeID)
 		if err != nil {
-			return asking.Records(err)
+			return taskstage.Records(err)
 		}
 		for _, u := range unfit {
 			s.Unfit = append(s.Unfit, u.Code)
 		}
 		s.Was, s.From, s.Epoch, s.BegunAt = n.Status, n.AgentVersion, n.Epoch, r.Now
 	}
-	return asking.Records(c.Nodes.RecordDelivery(ctx, s.delivery(r.ID, Running, "", 0)))
+	return taskstage.Records(c.Nodes.RecordDelivery(ctx, s.delivery(r.ID, Running, "", 0)))
 }
 
 func (s *Work) delivery(runID, result, reason string, seconds int64) Delivery {
@@ -79,7 +79,7 @@ func (s *Work) delivery(runID, result, reason string, seconds int64) Delivery {
 func (c *Chains) withdraw(ctx context.Context, r *run) error {
 	tasks, err := c.Nodes.Withdraw(ctx, r.State.NodeID, r.ID, "run "+r.ID+" was cancelled")
 	if err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	for _, k := range tasks {
 		if !k.Status.Ended() && k.Class != taskcatalog.ClassProbe {
@@ -111,7 +111,7 @@ func (c *Chains) recordOutcome(ctx context.Context, r *run, k broker.Task) error
 		r.Note(map[string]any{"task_id": k.ID}, "node %s has not begun task %s", s.NodeID, k.ID)
 	default:
 		r.Note(map[string]any{"task_id": k.ID, "code": k.Code}, "node %s did not report the outcome of task %s: %s", s.NodeID, k.ID, k.Code)
-		err = asking.Records(c.Nodes.RecordDelivery(ctx, s.delivery(r.ID, "failed", string(k.Code), 0)))
+		err = taskstage.Records(c.Nodes.RecordDelivery(ctx, s.delivery(r.ID, "failed", string(k.Code), 0)))
 	}
 	if told["outcome"] == taskcatalog.UpdateConfirmed { // the run's own event says that it was cancelled
 		r.Publish(chain.Message{Type: broker.AgentUpdatedEvent, Subject: "node/" + s.NodeID, Data: told})

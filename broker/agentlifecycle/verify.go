@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -50,11 +50,11 @@ func (c *Chains) verifyVersion(ctx context.Context, r *run) error {
 func (c *Chains) runs(ctx context.Context, s *Work) (is bool, seen string, err error) {
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
-		return false, "", asking.Records(err)
+		return false, "", taskstage.Records(err)
 	}
 	a, err := c.Nodes.Agent(ctx, s.NodeID)
 	if err != nil {
-		return false, "", asking.Records(err)
+		return false, "", taskstage.Records(err)
 	}
 	t := s.Target
 	is = n.AgentVersion == t.Version && (t.Commit == "" || a.Commit == t.Commit) && (t.SHA256 == "" || a.SHA256 == t.SHA256)
@@ -88,14 +88,14 @@ func (c *Chains) verifyRenewal(ctx context.Context, r *run) error {
 	renewed, err := c.Nodes.RenewedAt(ctx, s.NodeID)
 	switch {
 	case err != nil:
-		return asking.Records(err)
+		return taskstage.Records(err)
 	case renewed.After(s.DeliveredAt):
 		r.Note(map[string]any{"renewed_at": renewed}, "node %s has renewed its certificate", s.NodeID)
 		return nil
 	}
 	if !s.ReportAsked {
 		if err := c.Nodes.AskReport(ctx, s.NodeID); err != nil {
-			return asking.Records(err)
+			return taskstage.Records(err)
 		}
 		s.ReportAsked = true
 	}
@@ -109,11 +109,11 @@ func (c *Chains) verifySchedulable(ctx context.Context, r *run) error {
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	unfit, err := c.Nodes.Unfit(ctx, s.NodeID)
 	if err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	for _, u := range unfit {
 		if !slices.Contains(s.Unfit, u.Code) {
@@ -122,7 +122,7 @@ func (c *Chains) verifySchedulable(ctx context.Context, r *run) error {
 	}
 	if s.List != Update {
 		if err := c.Nodes.RecordDelivery(ctx, s.delivery(r.ID, string(taskcatalog.UpdateConfirmed), "", int64(r.Now.Sub(s.BegunAt).Seconds()))); err != nil {
-			return asking.Records(err)
+			return taskstage.Records(err)
 		}
 	}
 	r.Note(map[string]any{"status": n.Status}, "node %s is %s, and as fit for a tenant as before", n.ID, n.Status)
@@ -135,16 +135,16 @@ func (c *Chains) waitForInstall(ctx context.Context, r *run) error {
 	s := &r.State
 	if s.Target != nil { // the release may have been revoked during the wait
 		if err := c.Nodes.CheckRelease(ctx, s.Target.Version, s.AllowRollback); err != nil {
-			return asking.Records(err)
+			return taskstage.Records(err)
 		}
 	}
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	renewed, err := c.Nodes.RenewedAt(ctx, s.NodeID)
 	if err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	if !renewed.After(s.BegunAt) || n.LastAgentContactAt.Before(renewed) {
 		return chain.Again(10*time.Second, "%s", s.Next())

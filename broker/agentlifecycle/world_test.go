@@ -9,9 +9,9 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/agentlifecycle"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/chain/chaintest"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -200,7 +200,7 @@ func (w *world) RecordDelivery(_ context.Context, d agentlifecycle.Delivery) err
 	return nil
 }
 
-func (w *world) Request(_ context.Context, t asking.Task) (broker.Task, error) {
+func (w *world) Request(_ context.Context, t taskstage.Task) (broker.Task, error) {
 	k := w.tasks[t.Key]
 	if k == nil {
 		k = &broker.Task{ID: "t-" + t.Key, NodeID: t.NodeID, Type: t.Type, Status: broker.TaskQueued}

@@ -4,15 +4,15 @@ import (
 	"context"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-var _ asking.Tasks = (*Queue)(nil)
+var _ taskstage.Tasks = (*Queue)(nil)
 
-// Request implements asking.Tasks: the broker itself enqueues the task.
-func (q *Queue) Request(ctx context.Context, t asking.Task) (broker.Task, error) {
+// Request implements taskstage.Tasks: the broker itself enqueues the task.
+func (q *Queue) Request(ctx context.Context, t taskstage.Task) (broker.Task, error) {
 	had, ok, err := q.c.DB.TaskByKey(ctx, t.NodeID, t.Key)
 	switch {
 	case err != nil:
@@ -34,7 +34,7 @@ func (q *Queue) Request(ctx context.Context, t asking.Task) (broker.Task, error)
 // for each of its stages, in all attempts.
 const MaxTasksOfRun = 10000
 
-// Withdraw implements asking.Tasks.
+// Withdraw implements taskstage.Tasks.
 func (q *Queue) Withdraw(ctx context.Context, nodeID, runID, reason string) ([]broker.Task, error) {
 	all, _, err := q.c.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: MaxTasksOfRun})
 	if err != nil {

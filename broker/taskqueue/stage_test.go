@@ -5,12 +5,12 @@ import (
 	"testing"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-func askFor(n node, run, key string) asking.Task {
-	return asking.Task{Key: key, NodeID: n.Peer.NodeID, Type: "node.heartbeat_check", Params: taskcatalog.HeartbeatCheckParams{}, RunID: run}
+func askFor(n node, run, key string) taskstage.Task {
+	return taskstage.Task{Key: key, NodeID: n.Peer.NodeID, Type: "node.heartbeat_check", Params: taskcatalog.HeartbeatCheckParams{}, RunID: run}
 }
 
 func TestATaskIsAskedForOnce(t *testing.T) {

@@ -3,8 +3,8 @@ package turnover
 import (
 	"context"
 
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/certificate"
+	"github.com/hostler/hostler/broker/taskstage"
 )
 
 // accepted marks the certificate's downgrades that an operator accepted in this run. An acceptance
@@ -13,7 +13,7 @@ import (
 func (c *Chains) accepted(ctx context.Context, r *run, out *certificate.Clean) error {
 	all, err := c.Nodes.Accepted(ctx, r.ID)
 	if err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	for _, a := range all {
 		for i := range out.Downgrades {

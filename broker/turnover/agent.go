@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -25,17 +25,17 @@ func taskLimit(taskType string) func(Turnover) chain.Limit {
 
 // request has the node do a task for a stage, once an attempt, and waits for its end. A failed task
 // is a failure of class.
-func (c *Chains) request(ctx context.Context, r *run, class chain.Class, t asking.Task, whom string) (broker.Task, error) {
+func (c *Chains) request(ctx context.Context, r *run, class chain.Class, t taskstage.Task, whom string) (broker.Task, error) {
 	t.Key, t.NodeID, t.RunID = r.Key(), r.State.NodeID, r.ID
 	if whom != "" {
 		t.Key += "/" + whom
 	}
-	k, err := asking.Await(ctx, c.Nodes, t)
+	k, err := taskstage.Await(ctx, c.Nodes, t)
 	if err != nil {
 		return k, err
 	}
 	r.State.done(Done{Stage: r.Stage, ID: k.ID, Type: k.Type, For: whom})
-	return k, asking.Judge(k, class)
+	return k, taskstage.Judge(k, class)
 }
 
 // rotate gives the node a new key. Earlier signatures prove nothing about later work: only the
@@ -46,16 +46,16 @@ func (c *Chains) rotate(ctx context.Context, r *run) error {
 			return err
 		}
 	}
-	k, err := c.request(ctx, r, untrusted, asking.Task{Type: "node.rotate_identity", Params: struct{}{}}, "")
+	k, err := c.request(ctx, r, untrusted, taskstage.Task{Type: "node.rotate_identity", Params: struct{}{}}, "")
 	if err != nil {
 		return err
 	}
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	switch {
 	case err != nil:
-		return asking.Records(err)
+		return taskstage.Records(err)
 	case n.IdentitySince.Before(r.State.TakenAt):
-		return chain.Fail(untrusted, "node %s reports a new key (task %s), and its certified key dates from %s", n.ID, k.ID, n.IdentitySince.Format(time.RFC3339)).With("identity_not_rotated", asking.Details(k))
+		return chain.Fail(untrusted, "node %s reports a new key (task %s), and its certified key dates from %s", n.ID, k.ID, n.IdentitySince.Format(time.RFC3339)).With("identity_not_rotated", taskstage.Details(k))
 	}
 	r.Note(map[string]any{"task_id": k.ID, "identity_since": n.IdentitySince}, "the node has a new key")
 	return nil
@@ -64,7 +64,7 @@ func (c *Chains) rotate(ctx context.Context, r *run) error {
 // cleanStorage empties the places in the run's cleanup scope that a tenant could have written to.
 // A place that cannot be emptied is a warning, not a failure: the validation decides.
 func (c *Chains) cleanStorage(ctx context.Context, r *run) error {
-	k, err := c.request(ctx, r, residue, asking.Task{Type: "node.storage_cleanup", Params: taskcatalog.StorageCleanupParams{Scope: r.State.StorageCleanup}}, "")
+	k, err := c.request(ctx, r, residue, taskstage.Task{Type: "node.storage_cleanup", Params: taskcatalog.StorageCleanupParams{Scope: r.State.StorageCleanup}}, "")
 	if err != nil {
 		return err
 	}
@@ -83,7 +83,7 @@ func (c *Chains) cleanStorage(ctx context.Context, r *run) error {
 func (c *Chains) live(ctx context.Context, r *run) ([]broker.Allocation, error) {
 	all, err := c.Nodes.Allocations(ctx, r.State.NodeID)
 	if err != nil {
-		return nil, asking.Records(err)
+		return nil, taskstage.Records(err)
 	}
 	return slices.DeleteFunc(all, func(a broker.Allocation) bool { return !a.Live() }), nil
 }

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -37,12 +37,12 @@ func (c *Chains) certify(ctx context.Context, r *run) error {
 	verdict, err := c.Nodes.Certify(ctx, clean)
 	switch {
 	case err != nil && taskcatalog.CodeOf(err, "") == "":
-		return asking.Records(err) // a fault of the broker, not a statement of the node
+		return taskstage.Records(err) // a fault of the broker, not a statement of the node
 	case taskcatalog.CodeOf(err, "") == pki.CodeTooLarge:
 		return chain.Fail(inputError, "the turnover of node %s has more entries than fit in a certificate: %w", s.NodeID, err).With(string(pki.CodeTooLarge), nil)
 	case err != nil:
 		if err := c.Nodes.Quarantine(ctx, s.NodeID, "its turnover cannot be certified: "+err.Error()); err != nil {
-			return asking.Records(err)
+			return taskstage.Records(err)
 		}
 		return chain.Fail(untrusted, "the evidence of node %s about its turnover does not verify: %w", s.NodeID, err).With(string(taskcatalog.CodeOf(err, "certificate_refused")), nil)
 	}
@@ -80,7 +80,7 @@ func (c *Chains) refuseShortfall(ctx context.Context, r *run, v certificate.Verd
 		}
 	}
 	if err := c.Nodes.Quarantine(ctx, s.NodeID, f.Message); err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	return f
 }
@@ -125,7 +125,7 @@ func (c *Chains) statement(ctx context.Context, r *run) (*certificate.Clean, err
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
-		return nil, asking.Records(err)
+		return nil, taskstage.Records(err)
 	}
 	parts, err := c.parts(ctx, r)
 	if err != nil {
@@ -193,7 +193,7 @@ func (c *Chains) tasks(ctx context.Context, s *Turnover, out *certificate.Clean,
 	for _, d := range s.Tasks {
 		t, err := c.Nodes.Proof(ctx, d.ID)
 		if err != nil {
-			return asking.Records(err)
+			return taskstage.Records(err)
 		}
 		if t.EndedAt.After(out.FinishedAt) {
 			out.FinishedAt = t.EndedAt

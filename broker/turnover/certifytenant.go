@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -22,7 +22,7 @@ const mostEarlier = 100
 func (c *Chains) tenant(ctx context.Context, s *Turnover, out *certificate.Clean, parts Parts) error {
 	all, err := c.Nodes.Allocations(ctx, s.NodeID)
 	if err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	root := false
 	for i, a := range all {

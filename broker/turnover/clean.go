@@ -8,9 +8,9 @@ import (
 	"slices"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -42,7 +42,7 @@ func (c *Chains) parts(ctx context.Context, r *run) (Parts, error) {
 	p, err := c.Nodes.Parts(ctx, r.State.NodeID)
 	switch {
 	case err != nil:
-		return p, asking.Records(err)
+		return p, taskstage.Records(err)
 	case p.NoFacts && r.State.Mode != FullDecommission:
 		return p, factsUnknown(r)
 	}
@@ -62,7 +62,7 @@ var scrubClasses = []taskcatalog.Code{
 
 // scrub overwrites the GPUs. An unclean GPU keeps the node from use.
 func (c *Chains) scrub(ctx context.Context, r *run) error {
-	k, err := c.request(ctx, r, incomplete, asking.Task{Type: "node.gpu_scrub", Params: taskcatalog.GPUScrubParams{}}, "")
+	k, err := c.request(ctx, r, incomplete, taskstage.Task{Type: "node.gpu_scrub", Params: taskcatalog.GPUScrubParams{}}, "")
 	if err != nil {
 		return err
 	}
@@ -108,7 +108,7 @@ func (c *Chains) scrubLeaving(ctx context.Context, r *run) error {
 
 // validate inspects the whole machine.
 func (c *Chains) validate(ctx context.Context, r *run) error {
-	k, err := c.request(ctx, r, residue, asking.Task{Type: "node.validate_clean", Params: taskcatalog.ValidateCleanParams{}}, "")
+	k, err := c.request(ctx, r, residue, taskstage.Task{Type: "node.validate_clean", Params: taskcatalog.ValidateCleanParams{}}, "")
 	if err != nil {
 		return err
 	}
@@ -140,18 +140,18 @@ func (c *Chains) validateFresh(ctx context.Context, r *run) error {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	switch {
 	case err != nil:
-		return asking.Records(err)
+		return taskstage.Records(err)
 	case environment(&r.State, n) != certificate.FreshOS:
 		return c.validate(ctx, r) // it is unknown who was on the node before
 	}
-	k, err := c.request(ctx, r, residue, asking.Task{Type: "node.validate_clean", Params: taskcatalog.ValidateCleanParams{TakeBaseline: true}}, forBaseline)
+	k, err := c.request(ctx, r, residue, taskstage.Task{Type: "node.validate_clean", Params: taskcatalog.ValidateCleanParams{TakeBaseline: true}}, forBaseline)
 	if err != nil {
 		return err
 	}
 	unlike, err := c.Nodes.Reinstalled(ctx, r.State.NodeID, r.ID, k.ID)
 	switch {
 	case err != nil:
-		return asking.Records(err)
+		return taskstage.Records(err)
 	case len(unlike) > 0:
 		err := c.unclean(ctx, r, residue, k, "the fresh system differs from the node's first system: %s%s", taskcatalog.Clean(unlike[0], 200), andOthers(len(unlike)-1))
 		if f, failed := errors.AsType[*chain.Failure](err); failed {
@@ -178,11 +178,11 @@ func andOthers(n int) string {
 func (c *Chains) onlyReported(ctx context.Context, r *run, k broker.Task) (bool, error) {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	if err != nil {
-		return false, asking.Records(err)
+		return false, taskstage.Records(err)
 	}
 	p, err := c.Nodes.Proof(ctx, k.ID)
 	if err != nil {
-		return false, asking.Records(err)
+		return false, taskstage.Records(err)
 	}
 	if p.Proof == nil {
 		return false, nil
@@ -197,12 +197,12 @@ func (c *Chains) onlyReported(ctx context.Context, r *run, k broker.Task) (bool,
 // unclean keeps a node from use that was inspected and is not clean. The task is not requested
 // again under this attempt's key: the next attempt inspects again.
 func (c *Chains) unclean(ctx context.Context, r *run, class chain.Class, k broker.Task, format string, args ...any) error {
-	f := chain.Fail(class, format+" (hostler task show %s)", append(args, k.ID)...).With(string(class), asking.Details(k))
+	f := chain.Fail(class, format+" (hostler task show %s)", append(args, k.ID)...).With(string(class), taskstage.Details(k))
 	if r.State.Mode == FullDecommission {
 		return f // nobody gets the node, which is on its way out
 	}
 	if err := c.Nodes.Quarantine(ctx, r.State.NodeID, f.Message); err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	return f
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -53,7 +53,7 @@ func (c *Chains) eraseDisks(ctx context.Context, r *run) error {
 		return err
 	}
 	params := taskcatalog.DiskEraseParams{Disks: erasable(all), Mode: r.State.Erase, DPUEmulatedOK: p.DPUDisks}
-	k, err := c.request(ctx, r, unerased, asking.Task{Type: "node.disk_erase", Params: params}, "")
+	k, err := c.request(ctx, r, unerased, taskstage.Task{Type: "node.disk_erase", Params: params}, "")
 	if err != nil {
 		return err
 	}
@@ -88,7 +88,7 @@ func (c *Chains) unreached(ctx context.Context, r *run, all []broker.JudgedDisk)
 		f := chain.Fail(unerased, "disk %s is not erased: %s", taskcatalog.Clean(d.Serial+" "+d.Name, 100), d.Why).
 			With(string(d.Code), map[string]any{"disk": d.ID, "size_bytes": d.SizeBytes, "recorded_bytes": d.Recorded}).Next("%s; then retry", next)
 		if err := c.Nodes.Quarantine(ctx, r.State.NodeID, f.Message); err != nil {
-			return asking.Records(err)
+			return taskstage.Records(err)
 		}
 		return f
 	}

@@ -5,9 +5,9 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/taskstage"
 )
 
 // Evidence is what nodes have signed, and doubt about who signed it.
@@ -46,7 +46,7 @@ func (c *Chains) refuseStale(do func(context.Context, *run) error) func(context.
 		}
 		t, err := c.Nodes.Proof(ctx, looked.ID)
 		if err != nil {
-			return asking.Records(err)
+			return taskstage.Records(err)
 		}
 		if valid := time.Duration(r.State.Policy.CertificateValidSeconds) * time.Second; r.Now.Sub(t.EndedAt) >= valid {
 			return chain.Fail(untrusted, "node %s was last checked at %s, longer ago than a certificate is valid", r.State.NodeID, t.EndedAt.Format(time.RFC3339)).

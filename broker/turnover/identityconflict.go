@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/taskstage"
 )
 
 // conflictCode is the code for two holders of one identity, used everywhere.
@@ -20,7 +20,7 @@ func (c *Chains) alone(s stage) stage {
 	s.Do = func(ctx context.Context, r *run) error {
 		seen, err := c.Nodes.IdentityConflict(ctx, r.State.NodeID)
 		if err != nil {
-			return asking.Records(err)
+			return taskstage.Records(err)
 		}
 		if r.Accepts(conflictCode) {
 			r.State.ConflictTaken = r.State.ConflictAt

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/certificate"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -14,7 +14,7 @@ import (
 // again with the same arguments, because a save or an answer was lost, and then changes nothing
 // more. A stage waits out an error of kind Unavailable.
 type Nodes interface {
-	asking.Tasks
+	taskstage.Tasks
 	Service
 	Tenants
 	Baselines

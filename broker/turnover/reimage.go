@@ -6,10 +6,10 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/onboarding"
+	"github.com/hostler/hostler/broker/taskstage"
 )
 
 // Machines are nodes whose machine is given back to MAAS.
@@ -98,7 +98,7 @@ func (c *Chains) bestEffort(do, instead func(context.Context, *run) error) func(
 				return unknown
 			case failed:
 				why, s.Silent = f.Message, f.Class == silent
-			case !asking.Working(err) && waited >= time.Duration(s.Policy.DrainTimeoutSeconds)*time.Second:
+			case !taskstage.Working(err) && waited >= time.Duration(s.Policy.DrainTimeoutSeconds)*time.Second:
 				why, s.Silent = "not within "+waited.String()+": "+err.Error(), true
 			default:
 				return err
@@ -131,7 +131,7 @@ func (c *Chains) retireDraining(ctx context.Context, r *run, reason string) erro
 func (c *Chains) retireFrom(ctx context.Context, r *run, from broker.NodeStatus, reason string) error {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	if err != nil || n.Status != from {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	refused := c.Nodes.Retire(ctx, n.ID, r.ID, reason)
 	if refused == nil {
@@ -140,7 +140,7 @@ func (c *Chains) retireFrom(ctx context.Context, r *run, from broker.NodeStatus,
 	if n, err = c.Nodes.Node(ctx, n.ID); err == nil && n.Status != from {
 		return nil
 	}
-	return asking.Records(refused)
+	return taskstage.Records(refused)
 }
 
 // release gives the machine back to MAAS. Before the request, the node's certificates are denied
@@ -162,11 +162,11 @@ func (c *Chains) release() stage {
 			return nil
 		}
 		if err := c.Nodes.CutOff(ctx, s.NodeID, r.ID, s.Reason); err != nil {
-			return asking.Records(err)
+			return taskstage.Records(err)
 		}
 		n, err := c.Nodes.Node(ctx, s.NodeID)
 		if err != nil {
-			return asking.Records(err)
+			return taskstage.Records(err)
 		}
 		s.Machine.Epoch = n.Epoch // an earlier enrolment, for this run too, is not the new agent's
 		if is {
@@ -178,7 +178,7 @@ func (c *Chains) release() stage {
 			return err
 		}
 		if err := c.Nodes.Wiped(ctx, s.NodeID, r.ID); err != nil {
-			return asking.Records(err)
+			return taskstage.Records(err)
 		}
 		s.WipedAt = r.Now
 		return nil
@@ -196,12 +196,12 @@ func (c *Chains) cutOffFirst(s stage) stage {
 	undo := s.Undo
 	s.Undo = func(ctx context.Context, r *run) error {
 		if err := c.Nodes.CutOff(ctx, r.State.NodeID, r.ID, "its deployment is undone"); err != nil {
-			return asking.Records(err)
+			return taskstage.Records(err)
 		}
 		if err := undo(ctx, r); err != nil {
 			return err
 		}
-		return asking.Records(c.Nodes.Wiped(ctx, r.State.NodeID, r.ID))
+		return taskstage.Records(c.Nodes.Wiped(ctx, r.State.NodeID, r.ID))
 	}
 	return s
 }
@@ -214,7 +214,7 @@ func (c *Chains) refuseFormerSystem(s stage) stage {
 		at, from, err := c.Nodes.PreviousSystem(ctx, r.State.NodeID, r.ID)
 		switch {
 		case err != nil:
-			return asking.Records(err)
+			return taskstage.Records(err)
 		case at.After(r.State.HeardAt):
 			r.State.HeardAt = at
 			return chain.Fail(ambiguity, "node %s: the previous OS is still running: its old certificate was used from %s at %s", r.State.NodeID, from, at.Format(time.RFC3339)).

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -130,7 +130,7 @@ func (c *Chains) certifyLeaving(ctx context.Context, r *run) error {
 	verdict, err := c.Nodes.Certify(ctx, clean)
 	switch {
 	case err != nil && taskcatalog.CodeOf(err, "") == "":
-		return asking.Records(err)
+		return taskstage.Records(err)
 	case err != nil:
 		return without(err)
 	}
@@ -153,7 +153,7 @@ func (s *Turnover) deletionReason() string {
 
 func (c *Chains) isRetired(ctx context.Context, r *run) (bool, error) {
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
-	return err == nil && (n.Status == broker.Retired || n.Status == broker.Removing || n.Status == broker.Deleted), asking.Records(err)
+	return err == nil && (n.Status == broker.Retired || n.Status == broker.Removing || n.Status == broker.Deleted), taskstage.Records(err)
 }
 
 // retire takes a node out of service for good. A node that was found unclean on the way is
@@ -161,9 +161,9 @@ func (c *Chains) isRetired(ctx context.Context, r *run) (bool, error) {
 func (c *Chains) retire(ctx context.Context, r *run) error {
 	s := &r.State
 	if _, err := c.Nodes.Disable(ctx, s.NodeID, r.ID, s.Reason, "", s.Ends); err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
-	return asking.Records(c.Nodes.Retire(ctx, s.NodeID, r.ID, s.Reason))
+	return taskstage.Records(c.Nodes.Retire(ctx, s.NodeID, r.ID, s.Reason))
 }
 
 // isRemoved reports that the node is already deleted, by this run or by its agent: an earlier
@@ -173,7 +173,7 @@ func (c *Chains) isRemoved(ctx context.Context, r *run) (bool, error) {
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	switch {
 	case err != nil || n.Status != broker.Deleted:
-		return false, asking.Records(err)
+		return false, taskstage.Records(err)
 	case !s.WipedAt.IsZero():
 		r.Note(map[string]any{"maas_status": s.Machine.Seen.Status}, "deleted already: machine %s is not Deployed any more", s.Machine.SystemID)
 	default:
@@ -187,21 +187,21 @@ func (c *Chains) isRemoved(ctx context.Context, r *run) (bool, error) {
 func (c *Chains) remove(ctx context.Context, r *run) error {
 	s := &r.State
 	if err := c.Nodes.Remove(ctx, s.NodeID, r.ID, s.Reason); err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	if !s.WipedAt.IsZero() {
 		if err := c.Nodes.Deleted(ctx, s.NodeID, r.ID, s.deletionReason()); err != nil {
-			return asking.Records(err)
+			return taskstage.Records(err)
 		}
 		r.AlreadyDone(map[string]any{"maas_status": s.Machine.Seen.Status}, "nothing to uninstall: machine %s is not Deployed any more, and its agent is gone with its system", s.Machine.SystemID)
 		return nil
 	}
-	k, err := c.request(ctx, r, transient, asking.Task{Type: "node.uninstall", Params: taskcatalog.UninstallParams{}}, "")
+	k, err := c.request(ctx, r, transient, taskstage.Task{Type: "node.uninstall", Params: taskcatalog.UninstallParams{}}, "")
 	if err != nil {
 		return err
 	}
 	if err := c.Nodes.Deleted(ctx, s.NodeID, r.ID, s.deletionReason()); err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	r.Note(map[string]string{"task_id": k.ID}, "the agent has removed itself (task %s), and the node is deleted", k.ID)
 	return nil

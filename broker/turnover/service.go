@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -42,7 +42,7 @@ func (c *Chains) disable(ctx context.Context, r *run) error {
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	switch {
 	case s.Was != "" && n.Status == broker.Deleted:
@@ -50,7 +50,7 @@ func (c *Chains) disable(ctx context.Context, r *run) error {
 		return nil
 	case s.Was != "" && n.Status == broker.Removing:
 		if _, err := c.Nodes.Withdraw(ctx, s.NodeID, r.ID, "run "+r.ID+" starts over"); err != nil {
-			return asking.Records(err)
+			return taskstage.Records(err)
 		}
 		if err := c.keepIdentity(ctx, r); err != nil {
 			return err
@@ -62,7 +62,7 @@ func (c *Chains) disable(ctx context.Context, r *run) error {
 	}
 	forced, err := c.Nodes.Disable(ctx, s.NodeID, r.ID, s.Reason, from, s.Ends)
 	if err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	if s.Was == "" {
 		s.Was, s.TakenAt = n.Status, r.Now
@@ -80,7 +80,7 @@ func (c *Chains) keepFromUse(ctx context.Context, r *run) error {
 	if r.State.Was == "" {
 		n, err := c.Nodes.Node(ctx, r.State.NodeID)
 		if err != nil {
-			return asking.Records(err)
+			return taskstage.Records(err)
 		}
 		if !n.TurnoverOwed { // otherwise the node was taken, and the save was lost
 			r.Note(nil, "node %s was never taken out of service, and stays %s", n.ID, n.Status)
@@ -88,9 +88,9 @@ func (c *Chains) keepFromUse(ctx context.Context, r *run) error {
 		}
 	}
 	if _, err := c.Nodes.Withdraw(ctx, r.State.NodeID, r.ID, CancelledReason(r.ID)); err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
-	return asking.Records(c.Nodes.Quarantine(ctx, r.State.NodeID, CancelledReason(r.ID)))
+	return taskstage.Records(c.Nodes.Quarantine(ctx, r.State.NodeID, CancelledReason(r.ID)))
 }
 
 // quarantineUninspected is keepFromUse for a node that was in service all the time: the node is
@@ -99,12 +99,12 @@ func (c *Chains) quarantineUninspected(ctx context.Context, r *run) error {
 	asked, err := c.Nodes.Withdraw(ctx, r.State.NodeID, r.ID, CancelledReason(r.ID))
 	switch {
 	case err != nil:
-		return asking.Records(err)
+		return taskstage.Records(err)
 	case len(asked) == 0:
 		r.Note(nil, "no work began on node %s, which stays unchanged", r.State.NodeID)
 		return nil
 	}
-	return asking.Records(c.Nodes.Quarantine(ctx, r.State.NodeID, CancelledReason(r.ID)))
+	return taskstage.Records(c.Nodes.Quarantine(ctx, r.State.NodeID, CancelledReason(r.ID)))
 }
 
 // quarantineOnFailure quarantines a node in service if the work on it fails for good, or misses its
@@ -128,12 +128,12 @@ func (c *Chains) quarantineOnFailure(do func(context.Context, *run) error, taskT
 		}
 		switch asked, err := c.Nodes.Withdraw(ctx, r.State.NodeID, r.ID, f.Message); {
 		case err != nil:
-			return asking.Records(err)
+			return taskstage.Records(err)
 		case len(asked) == 0:
 			return f // nothing was begun, and the node stays unchanged
 		}
 		if err := c.Nodes.Quarantine(ctx, r.State.NodeID, f.Message); err != nil {
-			return asking.Records(err)
+			return taskstage.Records(err)
 		}
 		return f
 	}
@@ -174,7 +174,7 @@ func (c *Chains) drain(ctx context.Context, r *run) error {
 	if err := c.endUsersOf(ctx, r, live); err != nil {
 		return err
 	}
-	k, err := c.request(ctx, r, residue, asking.Task{Type: "node.drain", Params: taskcatalog.DrainParams{GraceSeconds: s.Policy.DrainGraceSeconds}}, "")
+	k, err := c.request(ctx, r, residue, taskstage.Task{Type: "node.drain", Params: taskcatalog.DrainParams{GraceSeconds: s.Policy.DrainGraceSeconds}}, "")
 	if err != nil {
 		return err
 	}
@@ -183,11 +183,11 @@ func (c *Chains) drain(ctx context.Context, r *run) error {
 		return err
 	}
 	if !result.Drained {
-		return chain.Fail(residue, "node %s is not drained: %d processes did not end (hostler task show %s)", s.NodeID, len(result.ProcessesLeft), k.ID).With("processes_left", asking.Details(k))
+		return chain.Fail(residue, "node %s is not drained: %d processes did not end (hostler task show %s)", s.NodeID, len(result.ProcessesLeft), k.ID).With("processes_left", taskstage.Details(k))
 	}
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	if n.Status == broker.Draining {
 		return chain.Again(soon, "the node is drained, and still %s", n.Status) // the effect has its own transaction
@@ -200,12 +200,12 @@ func (c *Chains) drain(ctx context.Context, r *run) error {
 // mark, and then by the broker, which requires this run's certificate.
 func (c *Chains) enable(ctx context.Context, r *run) error {
 	s := &r.State
-	if _, err := c.request(ctx, r, transient, asking.Task{Type: "node.drain", Params: taskcatalog.DrainParams{Resume: true}}, ""); err != nil {
+	if _, err := c.request(ctx, r, transient, taskstage.Task{Type: "node.drain", Params: taskcatalog.DrainParams{Resume: true}}, ""); err != nil {
 		return err
 	}
 	lifts := Lifts{Person: r.Accepts("kept_out_by_person"), Conflicts: s.ConflictTaken}
 	if err := c.Nodes.Enable(ctx, s.NodeID, r.ID, s.Issued, lifts); err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	r.Note(map[string]string{"certificate_id": s.Issued}, "node %s is active", s.NodeID)
 	return nil

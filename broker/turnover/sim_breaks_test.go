@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/reconcile"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/broker/turnover/turnovertest"
 	"github.com/hostler/hostler/taskcatalog"
@@ -66,7 +66,7 @@ func (l *lies) Node(ctx context.Context, id string) (broker.Node, error) {
 	return n, err
 }
 
-func (l *lies) Request(ctx context.Context, t asking.Task) (broker.Task, error) {
+func (l *lies) Request(ctx context.Context, t taskstage.Task) (broker.Task, error) {
 	k, err := l.Nodes.Request(ctx, t)
 	if l.done && k.Status == broker.TaskCanceled {
 		k.Status, k.Verdict, k.Result = broker.TaskSucceeded, taskcatalog.VerdictClean, json.RawMessage(`{"drained":true}`)

@@ -4,7 +4,7 @@ import (
 	"context"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -39,7 +39,7 @@ func (c *Chains) vacate(ctx context.Context, r *run) error {
 	}
 	forced, err := c.Nodes.ForceRelease(ctx, s.NodeID, r.ID, s.Reason, s.Ends)
 	if err != nil {
-		return asking.Records(err)
+		return taskstage.Records(err)
 	}
 	for _, a := range forced {
 		s.warn("allocation %s was ended by force", a.Describe())
@@ -50,7 +50,7 @@ func (c *Chains) vacate(ctx context.Context, r *run) error {
 // endUsersOf has the node remove the users of allocations, one after another.
 func (c *Chains) endUsersOf(ctx context.Context, r *run, live []broker.Allocation) error {
 	for _, a := range live {
-		_, err := c.request(ctx, r, residue, asking.Task{Type: "allocation.revoke_user", Params: taskcatalog.RevokeUserParams{
+		_, err := c.request(ctx, r, residue, taskstage.Task{Type: "allocation.revoke_user", Params: taskcatalog.RevokeUserParams{
 			AllocationID: a.ID, Username: a.Username, GraceSeconds: r.State.Policy.DrainGraceSeconds,
 		}}, a.ID)
 		if err != nil {

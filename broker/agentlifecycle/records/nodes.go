@@ -8,10 +8,10 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/agentlifecycle"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/broker/turnover"
 	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
 )
@@ -81,12 +81,12 @@ func (n *Nodes) RecordDelivery(ctx context.Context, d agentlifecycle.Delivery) e
 	return n.DB.Deliver(ctx, store.Delivery{NodeID: d.NodeID, CorrelationID: d.RunID, At: d.At, Result: d.Result, Reason: d.Reason, Seconds: d.Seconds})
 }
 
-// Request implements asking.Tasks.
-func (n *Nodes) Request(ctx context.Context, t asking.Task) (broker.Task, error) {
+// Request implements taskstage.Tasks.
+func (n *Nodes) Request(ctx context.Context, t taskstage.Task) (broker.Task, error) {
 	return n.Queue.Request(ctx, t)
 }
 
-// Withdraw implements asking.Tasks.
+// Withdraw implements taskstage.Tasks.
 func (n *Nodes) Withdraw(ctx context.Context, nodeID, runID, reason string) ([]broker.Task, error) {
 	return n.Queue.Withdraw(ctx, nodeID, runID, reason)
 }

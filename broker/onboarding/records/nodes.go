@@ -6,11 +6,11 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -102,7 +102,7 @@ func (n *Nodes) ExtendToken(ctx context.Context, nodeID string, until time.Time,
 
 // Diagnose implements onboarding.Nodes.
 func (n *Nodes) Diagnose(ctx context.Context, key, nodeID, runID string) (string, error) {
-	k, err := n.Queue.Request(ctx, asking.Task{Key: key, NodeID: nodeID, Type: "node.diagnostics", Params: taskcatalog.DiagnosticsParams{}, RunID: runID})
+	k, err := n.Queue.Request(ctx, taskstage.Task{Key: key, NodeID: nodeID, Type: "node.diagnostics", Params: taskcatalog.DiagnosticsParams{}, RunID: runID})
 	return k.ID, err
 }
 

@@ -5,10 +5,10 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
@@ -121,12 +121,12 @@ func (n *Nodes) Enable(ctx context.Context, nodeID, runID, certificateID string,
 	return n.DB.EndTurnover(ctx, broker.System, store.Turnover{NodeID: nodeID, RunID: runID, Reason: "turned over: certificate " + certificateID, Lifts: store.Lifts(lifts)}, certificateID)
 }
 
-// Request implements asking.Tasks.
-func (n *Nodes) Request(ctx context.Context, t asking.Task) (broker.Task, error) {
+// Request implements taskstage.Tasks.
+func (n *Nodes) Request(ctx context.Context, t taskstage.Task) (broker.Task, error) {
 	return n.Queue.Request(ctx, t)
 }
 
-// Withdraw implements asking.Tasks.
+// Withdraw implements taskstage.Tasks.
 func (n *Nodes) Withdraw(ctx context.Context, nodeID, runID, reason string) ([]broker.Task, error) {
 	return n.Queue.Withdraw(ctx, nodeID, runID, reason)
 }

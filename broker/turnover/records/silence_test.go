@@ -9,12 +9,12 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -25,7 +25,7 @@ type mute struct {
 	fails taskcatalog.Code // empty: silence
 }
 
-func (m *mute) Request(_ context.Context, t asking.Task) (broker.Task, error) {
+func (m *mute) Request(_ context.Context, t taskstage.Task) (broker.Task, error) {
 	k := broker.Task{ID: "t-1", NodeID: t.NodeID, Type: t.Type, Status: broker.TaskQueued}
 	if m.fails != "" {
 		k.Status, k.Outcome, k.Code = broker.TaskFailed, taskcatalog.OutcomeFailed, m.fails

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/certificate"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
@@ -25,9 +25,9 @@ var onlyIn = map[string][]broker.NodeStatus{
 	"node.disk_erase": {broker.Draining, broker.Retired, broker.Quarantined},
 }
 
-// Request implements asking.Tasks: a task is queued at once, and has ended when it is asked for
+// Request implements taskstage.Tasks: a task is queued at once, and has ended when it is asked for
 // some seconds later.
-func (b *Book) Request(_ context.Context, t asking.Task) (broker.Task, error) {
+func (b *Book) Request(_ context.Context, t taskstage.Task) (broker.Task, error) {
 	leave, err := b.enter("Ask")
 	if err != nil {
 		return broker.Task{}, err
@@ -69,7 +69,7 @@ func (b *Book) Request(_ context.Context, t asking.Task) (broker.Task, error) {
 	return *k, nil
 }
 
-// Withdraw implements asking.Tasks.
+// Withdraw implements taskstage.Tasks.
 func (b *Book) Withdraw(_ context.Context, nodeID, runID, _ string) (all []broker.Task, err error) {
 	leave, err := b.enter("Withdraw")
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/asking"
 	"github.com/hostler/hostler/broker/onboarding"
+	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -96,7 +96,7 @@ func (r ReimageNodes) Reseed(context.Context, string, string, taskcatalog.MAASMa
 
 // Diagnose implements onboarding.Nodes.
 func (r ReimageNodes) Diagnose(ctx context.Context, key, id, runID string) (string, error) {
-	k, err := r.Request(ctx, asking.Task{Key: key, NodeID: id, Type: "node.diagnostics", RunID: runID})
+	k, err := r.Request(ctx, taskstage.Task{Key: key, NodeID: id, Type: "node.diagnostics", RunID: runID})
 	return k.ID, err
 }
 

@@ -1,4 +1,4 @@
-// Package asking makes a task of a node a stage of a run: the stage requests the task once an
+// Package taskstage makes a task of a node a stage of a run: the stage requests the task once an
 // attempt, waits for its end, and judges the outcome.
 //
 // Await and Judge are the whole package. Tasks is the port to the task queue (taskqueue.Queue
@@ -7,4 +7,4 @@
 // node is an ambiguity. An unknown outcome is never success.
 //
 // The package knows neither the work of a task nor the run that asks for it.
-package asking
+package taskstage

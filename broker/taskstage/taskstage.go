@@ -1,4 +1,4 @@
-package asking
+package taskstage
 
 import (
 	"cmp"
