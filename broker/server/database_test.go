@@ -116,7 +116,8 @@ func TestEvidenceExchangedInTheDatabaseDoesNotFitTheAuditLog(t *testing.T) {
 }
 
 // Write access to the database equals an operator: such a person can create a token, and take a
-// certificate off the deny list. docs/explanation/security.md says so, with the countermeasures.
+// certificate off the deny list. docs/explanation/security.md says so, and
+// docs/how-to/incidents.md has the countermeasures.
 func TestWhoMayWriteToTheDatabaseIsAnOperator(t *testing.T) {
 	b := servertest.Start(t)
 	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)

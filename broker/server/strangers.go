@@ -10,8 +10,8 @@ import (
 )
 
 // The limits on what clients may hold at a listener before they show a token or a node's
-// certificate, and on what one name may hold afterwards. docs/explanation/security.md has the
-// figures and their sums.
+// certificate, and on what one name may hold afterwards. docs/reference/adversaries.md has
+// the figures and their sums.
 var (
 	operatorConnections = strangers.Limits{Source: 64, All: 512, Named: 256, Settle: time.Second / 4}
 	operatorRequests    = strangers.Limits{Source: 32, All: 256, Settle: time.Second / 4}

@@ -50,16 +50,25 @@ func TestPagesNameTestsThatExist(t *testing.T) {
 	}
 }
 
-// Each promise on the security page names a test that checks it.
+// Each promise on the pages about adversaries names a test that checks it.
 func TestTheSecurityPagePromisesNothingWithoutATest(t *testing.T) {
-	page, err := os.ReadFile("../../docs/explanation/security.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, line := range strings.Split(string(page), "\n") {
-		row := strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| ---") && !strings.Contains(line, "| test |")
-		if row && !testNamed.MatchString(line) {
-			t.Errorf("docs/explanation/security.md:%d: a promise without a test: %s", i+1, line)
+	for name, least := range map[string]int{"docs/explanation/security.md": 50, "docs/reference/adversaries.md": 150} {
+		page, err := os.ReadFile("../../" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := 0
+		for i, line := range strings.Split(string(page), "\n") {
+			row := strings.HasPrefix(line, "| ") && !strings.HasPrefix(line, "| ---") && !strings.Contains(line, "| test |")
+			if row && !testNamed.MatchString(line) {
+				t.Errorf("%s:%d: a promise without a test: %s", name, i+1, line)
+			}
+			if row {
+				rows++
+			}
+		}
+		if rows < least {
+			t.Errorf("%s has %d rows, and had at least %d", name, rows, least)
 		}
 	}
 }
