@@ -13,9 +13,9 @@ var (
 	account   = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
 )
 
-// noPrograms are directories without programs of the system: directories that tenants write, and
+// noProgramDirs are directories without programs of the system: directories that tenants write, and
 // the kernel's views of processes.
-var noPrograms = []string{"/dev", "/home", "/media", "/mnt", "/proc", "/root", "/run", "/srv", "/sys", "/tmp", "/var/tmp"}
+var noProgramDirs = []string{"/dev", "/home", "/media", "/mnt", "/proc", "/root", "/run", "/srv", "/sys", "/tmp", "/var/tmp"}
 
 // Bounds of a command profile.
 const (
@@ -33,7 +33,7 @@ func (c *checker) command(part string, p *CommandProfile) {
 		c.refuse(CodeBadName, part+"/id", "%s is no id of a command profile (a-z, 0-9, '_', '-', 64 at most)", quote(p.ID))
 	}
 	c.executable(part+"/command", p.Command)
-	if path.Base(p.Command) == systemctl && (len(p.ArgSchema) > 0 || !asksSystemctl(p.BaseArgs)) {
+	if path.Base(p.Command) == systemctl && (len(p.ArgSchema) > 0 || !queriesUnits(p.BaseArgs)) {
 		c.refuse(CodeRunsPrograms, part+"/command", "of systemctl only the fixed arguments is-active or is-failed, and units by their full names, are taken")
 	}
 	if len(p.BaseArgs) > maxBaseArgs || len(p.ArgSchema) > maxArgs {
@@ -109,7 +109,7 @@ func (c *checker) executable(at, command string) {
 	case RunsOtherPrograms(command) && !c.own:
 		c.refuse(CodeRunsPrograms, at, "the command %s runs or changes what its arguments name (name a program that does one thing)", quote(command))
 	default:
-		for _, dir := range noPrograms {
+		for _, dir := range noProgramDirs {
 			if command == dir || strings.HasPrefix(command, dir+"/") {
 				c.refuse(CodePathRefused, at, "the command %s is below %s, where no program of the system is", quote(command), dir)
 			}

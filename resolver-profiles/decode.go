@@ -8,7 +8,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-var stoodAt = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}:[0-9]{1,6}$`)
+var placeForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}:[0-9]{1,6}$`)
 
 // Decode reads a set from the JSON of Encode, with the same checks as Parse. Problems name the file
 // and line from which the set was once read.
@@ -24,26 +24,26 @@ func Decode(raw []byte) (*Set, Problems) {
 		return nil, found
 	}
 	where := places{}
-	stood := func(part, at string) {
+	locate := func(part, at string) {
 		if at == "" {
 			return
 		}
-		if !stoodAt.MatchString(at) {
+		if !placeForm.MatchString(at) {
 			found.add(place{}, CodeBadName, "%s is no file and line", quote(at))
 			return
 		}
-		file, line := Stood(at)
+		file, line := SplitPlace(at)
 		where[part] = place{file, line}
 	}
 	for i, h := range set.HardwareProfiles {
 		part := "hardware_profiles/" + strconv.Itoa(i)
-		stood(part, h.At)
+		locate(part, h.At)
 		if h.Match == nil || h.Overrides == nil {
 			found.add(where.of("%s", part), CodeMissingKey, "match or overrides is missing")
 		}
 	}
 	for i, c := range set.CommandProfiles {
-		stood("command_profiles/"+strconv.Itoa(i), c.At)
+		locate("command_profiles/"+strconv.Itoa(i), c.At)
 	}
 	found = append(found, check(set, where)...)
 	for i, h := range set.HardwareProfiles {
@@ -57,8 +57,8 @@ func Decode(raw []byte) (*Set, Problems) {
 	return set, nil
 }
 
-// Stood splits the place of a rule or a command profile: nvidia.yaml:12.
-func Stood(at string) (file string, line int) {
+// SplitPlace splits the place of a rule or a command profile: nvidia.yaml:12.
+func SplitPlace(at string) (file string, line int) {
 	file, number, _ := strings.Cut(at, ":")
 	line, _ = strconv.Atoi(number)
 	return file, line

@@ -81,11 +81,11 @@ func (r *reader) set(n *yaml.Node, s *Set) {
 	})
 }
 
-// stood returns a place in the form stored in the set.
-func (r *reader) stood(n *yaml.Node) string { return fmt.Sprintf("%s:%d", path.Base(r.file), n.Line) }
+// placeOf returns a place in the form stored in the set.
+func (r *reader) placeOf(n *yaml.Node) string { return fmt.Sprintf("%s:%d", path.Base(r.file), n.Line) }
 
 func (r *reader) hardware(part string, n *yaml.Node) HardwareProfile {
-	h := HardwareProfile{Match: map[string]Values{}, Overrides: map[string]string{}, At: r.stood(n)}
+	h := HardwareProfile{Match: map[string]Values{}, Overrides: map[string]string{}, At: r.placeOf(n)}
 	r.mapping(part, n, map[string]field{
 		"name": {r.into(&h.Name), true},
 		"match": {func(part string, n *yaml.Node) {
@@ -113,7 +113,7 @@ func (r *reader) values(part string, n *yaml.Node) (vs Values) {
 }
 
 func (r *reader) command(part string, n *yaml.Node) CommandProfile {
-	c := CommandProfile{At: r.stood(n)}
+	c := CommandProfile{At: r.placeOf(n)}
 	r.mapping(part, n, map[string]field{
 		"id":              {r.into(&c.ID), true},
 		"command":         {r.into(&c.Command), true},

@@ -148,9 +148,9 @@ const systemctl = "systemctl"
 
 var unitName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9@:._-]{0,200}\.(service|socket|timer|target|path|mount)$`)
 
-// asksSystemctl reports whether args are such a question, about units by their full names and
+// queriesUnits reports whether args are such a question, about units by their full names and
 // without options.
-func asksSystemctl(args []string) bool {
+func queriesUnits(args []string) bool {
 	if len(args) < 2 || args[0] != "is-active" && args[0] != "is-failed" {
 		return false
 	}

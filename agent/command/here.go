@@ -23,7 +23,7 @@ func (r *Runner) CheckMachine(set *profiles.Set, facts map[string]string) (rule 
 		}
 		judged[p.ID] = true
 		if err := r.Check(p); err != nil {
-			file, line := profiles.Stood(p.At)
+			file, line := profiles.SplitPlace(p.At)
 			problems = append(problems, profiles.Problem{
 				File: file, Line: line, Code: taskcatalog.CodeOf(err, CodeExecutableRefused),
 				Message: taskcatalog.Clean("command profile "+p.ID+": "+err.Error(), 400),

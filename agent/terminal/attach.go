@@ -155,7 +155,7 @@ func (l *link) welcome(w frame.Welcome) error {
 		l.inputEnded, l.in = true, frame.NewInflow(l.in.Taken())
 	}
 	l.at, l.repeats, l.heard = w.Taken, w.Repeats, time.Now()
-	l.out.Anew(w.Limit)
+	l.out.ResetLimit(w.Limit)
 	l.given.Broadcast()
 	return nil
 }

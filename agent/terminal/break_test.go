@@ -51,7 +51,7 @@ func breaks(t *testing.T, rnd *rand.Rand) {
 		}
 		p.send(t, frame.Welcome{Version: 1, Taken: in.Taken(), Limit: in.Allow(window).Limit, Token: token})
 		ok(t, out.Acked(frame.Ack{Taken: hello.Taken, Limit: hello.Taken}))
-		again, err := out.Again(hello.Taken)
+		again, err := out.Resend(hello.Taken)
 		ok(t, err)
 		go func() {
 			for _, f := range again {

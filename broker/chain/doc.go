@@ -48,7 +48,7 @@
 // Optional stage is recorded, and the run goes on.
 //
 // Undo starts at the furthest stage that the run has reached. Stages reached in an earlier pass
-// count, unless a stage has since done its work anew (Run.Anew). Undo takes the furthest stage
+// count, unless a stage has since done its work anew (Run.StartOver). Undo takes the furthest stage
 // back as well, because the stage may be half done, and walks to the first stage. Undo stops
 // before a Pivot that has been passed. restart_clean goes on past the pivot, and then forward.
 //
@@ -92,7 +92,7 @@
 // is a stage's (Hold). Table chain_holds keeps the holds; an empty site means all sites. A stop
 // button calls the store's PlaceHold and LiftHold, and every claim obeys. Steps in flight finish.
 // Stage clocks stand still: a limit is compared with the time since the stage was entered, less
-// the union of the holds in that time (Stood). A stage reads its own clock in the same way
+// the union of the holds in that time (HeldTime). A stage reads its own clock in the same way
 // (Run.Since). The difference is computed, not stored, so a crash can lose nothing. An
 // unreachable site is tried by one run at a time, by the chain's Probe, first by runs that were
 // held. When a held run gets through, or another run reports an answer from the site (Reached),

@@ -160,7 +160,7 @@ func (s *session) joinNode(peer pki.Peer, h frame.Hello, token string, w *wire) 
 // resumePositions compares the node's positions with the relay's. Codes: ack_unsent, frame_lost,
 // frame_beyond_limit.
 func (s *session) resumePositions(h frame.Hello, first bool) error {
-	if _, err := s.toNode.Again(h.Taken); err != nil {
+	if _, err := s.toNode.Resend(h.Taken); err != nil {
 		return err
 	}
 	if err := s.toNode.Acked(frame.Ack{Taken: h.Taken, Limit: h.Taken}); err != nil {

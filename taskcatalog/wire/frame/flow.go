@@ -85,9 +85,9 @@ func NewOutflow(sent uint64) *Outflow { return &Outflow{from: sent, limit: sent}
 // Room returns how many bytes may be added now.
 func (out *Outflow) Room() int { return int(min(max(out.limit, out.end())-out.end(), MaxData)) }
 
-// Anew replaces the limit, as for a new connection: another relay does not know the limit that the
+// ResetLimit replaces the limit, as for a new connection: another relay does not know the limit that the
 // previous relay granted.
-func (out *Outflow) Anew(limit uint64) { out.limit = limit }
+func (out *Outflow) ResetLimit(limit uint64) { out.limit = limit }
 
 // Limit returns the position up to which the other side allows bytes.
 func (out *Outflow) Limit() uint64 { return out.limit }
@@ -137,8 +137,8 @@ func (out *Outflow) Part(at uint64) (Data, error) {
 	return Data{Offset: at, Bytes: part[:min(uint64(len(part)), MaxData, max(out.limit, at)-at)]}, nil
 }
 
-// Again returns the frames with all bytes after position has. Codes: those of Part.
-func (out *Outflow) Again(has uint64) ([]Data, error) {
+// Resend returns the frames with all bytes after position has. Codes: those of Part.
+func (out *Outflow) Resend(has uint64) ([]Data, error) {
 	var frames []Data
 	for {
 		f, err := out.Part(has)

@@ -40,7 +40,7 @@ func TestEveryByteIsTakenOnceAndInOrder(t *testing.T) {
 					take(early[rapid.IntRange(0, len(early)-1).Draw(t, "which")], true)
 				}
 			case 2: // a new connection, or the stream catches up
-				frames, err := out.Again(in.Taken())
+				frames, err := out.Resend(in.Taken())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -53,7 +53,7 @@ func TestEveryByteIsTakenOnceAndInOrder(t *testing.T) {
 				}
 			case 4: // another relay, which does not know what the one before allowed
 				in = frame.NewInflow(in.Taken())
-				out.Anew(in.Allow(uint64(rapid.IntRange(0, int(window)).Draw(t, "anew"))).Limit)
+				out.ResetLimit(in.Allow(uint64(rapid.IntRange(0, int(window)).Draw(t, "anew"))).Limit)
 				early = nil
 			}
 			if ahead := out.Sent() - min(in.Taken(), out.Sent()); ahead > window {
@@ -95,7 +95,7 @@ func TestAFlowTakesNothingThatDoesNotFit(t *testing.T) {
 			return err
 		}, frame.CodeAfterEnd},
 		"an ack of what is not sent": {func(*frame.Inflow) error { return new(frame.Outflow).Acked(frame.Ack{Taken: 1, Limit: 9}) }, frame.CodeAckUnsent},
-		"a peer that is ahead":       {func(*frame.Inflow) error { _, err := new(frame.Outflow).Again(1); return err }, frame.CodeAckUnsent},
+		"a peer that is ahead":       {func(*frame.Inflow) error { _, err := new(frame.Outflow).Resend(1); return err }, frame.CodeAckUnsent},
 		"a peer that has forgotten": {func(*frame.Inflow) error {
 			var out frame.Outflow
 			if err := out.Acked(frame.Ack{Limit: 9}); err != nil {
@@ -105,7 +105,7 @@ func TestAFlowTakesNothingThatDoesNotFit(t *testing.T) {
 			if err := out.Acked(frame.Ack{Taken: 2, Limit: 9}); err != nil {
 				return err
 			}
-			_, err := out.Again(1)
+			_, err := out.Resend(1)
 			return err
 		}, frame.CodeLost},
 	} {
@@ -163,7 +163,7 @@ func TestAnotherRelayGoesOnWhereTheFirstWas(t *testing.T) {
 	if f := out.Add([]byte("abcdef")); f.Offset != 100 || string(f.Bytes) != "abc" {
 		t.Errorf("%+v", f)
 	}
-	if _, err := out.Again(99); taskcatalog.CodeOf(err, "") != frame.CodeLost {
+	if _, err := out.Resend(99); taskcatalog.CodeOf(err, "") != frame.CodeLost {
 		t.Errorf("bytes that are gone: %v", err)
 	}
 }

@@ -108,7 +108,7 @@ func (o *operator) welcomed(w frame.Welcome) error {
 	if _, err := o.out.Part(w.Taken); err != nil {
 		return err
 	}
-	o.out.Anew(w.Limit)
+	o.out.ResetLimit(w.Limit)
 	if err := o.out.Acked(frame.Ack{Taken: w.Taken}); err != nil {
 		return err
 	}
