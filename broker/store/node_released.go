@@ -123,7 +123,7 @@ func (db *DB) PreviousSystem(ctx context.Context, nodeID, serial, remote string)
 		if _, err := t.ExecContext(ctx, `UPDATE releases SET shown_at = $1, serial = $2, remote = $3 WHERE node_id = $4`, sqlkit.Micros(t.now), serial, remote, nodeID); err != nil {
 			return err
 		}
-		return t.haunted(ctx, n, rel, serial, remote)
+		return t.recordPreviousSystem(ctx, n, rel, serial, remote)
 	})
 }
 
@@ -152,8 +152,8 @@ func (t *tx) known(ctx context.Context, nodeID string, s MAASState) error {
 	return err
 }
 
-// haunted records the drift, and quarantines a node that tenants could be on.
-func (t *tx) haunted(ctx context.Context, n broker.Node, rel Release, serial, remote string) error {
+// recordPreviousSystem records the drift, and quarantines a node that tenants could be on.
+func (t *tx) recordPreviousSystem(ctx context.Context, n broker.Node, rel Release, serial, remote string) error {
 	system := broker.Actor{Name: "system"}
 	text := fmt.Sprintf("the previous OS is still running: certificate %s, issued before the machine was returned to MAAS (run %s), was presented from %s", serial, rel.RunID, remote)
 	s, _, err := maasState(ctx, t, n.ID)
