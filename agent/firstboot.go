@@ -13,7 +13,7 @@ import (
 
 const (
 	firstBootPause = 10 * time.Second
-	// cloudInitPatience is how long striking the first boot's secrets waits for a cloud-init run
+	// cloudInitPatience is how long erasing the first boot's secrets waits for a cloud-init run
 	// that does not end.
 	cloudInitPatience = 30 * time.Minute
 )
@@ -24,7 +24,7 @@ const (
 // off: once per enrolment, and before the enrolment's baseline. If cloud-init is on again later,
 // either an operator turned it on or node.validate_clean finds it.
 func (a *Agent) firstBoot(ctx context.Context) error {
-	begun, struckFor := a.Now(), ""
+	begun, erasedFor := a.Now(), ""
 	said, ended := firstboot.Layers(a.Machine)
 	for {
 		if !ended {
@@ -35,7 +35,7 @@ func (a *Agent) firstBoot(ctx context.Context) error {
 			}
 		}
 		m := a.state.Member()
-		if m != nil && m.TokenHash != struckFor && a.mayEraseSecrets(begun) {
+		if m != nil && m.TokenHash != erasedFor && a.mayEraseSecrets(begun) {
 			n, err := firstboot.EraseSecrets(a.Machine.Dir(), m.TokenHash)
 			if err != nil {
 				a.Log.Warn("secrets of the first boot may be left in cloud-init's files", zap.Error(err))
@@ -43,9 +43,9 @@ func (a *Agent) firstBoot(ctx context.Context) error {
 			if n > 0 {
 				a.Log.Info("removed the secrets of the first boot from cloud-init's files", zap.Int("files", n))
 			}
-			struckFor = m.TokenHash
+			erasedFor = m.TokenHash
 		}
-		if m != nil && a.state.FirstBootDue() && (a.Allow == inbox.AllowProbe || m.TokenHash == struckFor && a.disableCloudInit()) {
+		if m != nil && a.state.FirstBootDue() && (a.Allow == inbox.AllowProbe || m.TokenHash == erasedFor && a.disableCloudInit()) {
 			if err := a.state.EndFirstBoot(m); err != nil {
 				a.Log.Warn("the baseline waits until the end of the first boot is recorded", zap.Error(err))
 			}

@@ -87,7 +87,7 @@ func (u *Updater) RevertByHand(ctx context.Context, id, reason string) (string, 
 		return nil
 	})
 	if err != nil || to != "" {
-		return to, u.goOnAfter(ctx, err)
+		return to, u.resumeAfter(ctx, err)
 	}
 	st, err := u.Store.Load()
 	if err != nil {
@@ -102,7 +102,7 @@ func (u *Updater) RevertByHand(ctx context.Context, id, reason string) (string, 
 	return st.Slots[st.Previous].Version, err
 }
 
-func (u *Updater) goOnAfter(ctx context.Context, err error) error {
+func (u *Updater) resumeAfter(ctx context.Context, err error) error {
 	if err != nil {
 		return err
 	}
