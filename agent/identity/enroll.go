@@ -131,35 +131,6 @@ func (s *State) enrolmentKey(b *Bootstrap, kind string) (crypto.Signer, *pending
 	return key, p, nil
 }
 
-// Renew gets a new certificate for the node's key. If the disk takes no writes, the certificate is
-// used from memory.
-func (s *State) Renew(ctx context.Context, r Report, send func(context.Context, wire.RenewRequest) (*wire.RenewReply, error)) (*Member, error) {
-	s.change.Lock()
-	defer s.change.Unlock()
-	if task := s.Rotating(); task != "" {
-		// The broker may have heard of the new key: a renewal by the old key would look like a
-		// thief's.
-		return nil, taskcatalog.Errorf(CodeRotationPending, "cannot renew the certificate: task %s changes the key", task)
-	}
-	old := s.Member()
-	csr, err := pki.NewCSR(old.Key)
-	if err != nil {
-		return nil, err
-	}
-	reply, err := send(ctx, wire.RenewRequest{
-		CSR: string(csr), AgentVersion: r.AgentVersion, TaskTypes: r.TaskTypes,
-		Capabilities: r.Capabilities, Facts: r.Facts, Agent: r.Agent, TrustVersion: old.Trust.Version,
-	})
-	if err != nil {
-		return nil, err
-	}
-	m := *old
-	if m.Cert, err = certificateFor(old.Key, reply.Certificate, old.NodeIdentity); err != nil {
-		return nil, answerError("its certificate: %v", err)
-	}
-	return &m, s.save(&m, true)
-}
-
 // AcceptTrust puts a trust bundle into force if the trust key in force signed it. It returns the
 // version in force afterwards. A bundle that cannot be written does not come into force.
 func (s *State) AcceptTrust(envelope string) (version int64, changed bool, err error) {

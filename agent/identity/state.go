@@ -41,12 +41,6 @@ type Member struct {
 	keyFile string
 }
 
-// RenewAt is when two thirds of the certificate's life are over.
-func (m *Member) RenewAt() time.Time {
-	from, to := m.Cert.Leaf.NotBefore, m.Cert.Leaf.NotAfter
-	return from.Add(to.Sub(from) * 2 / 3)
-}
-
 // Expired reports whether the certificate has expired: it is then good only for a late renewal.
 func (m *Member) Expired(now time.Time) bool { return now.After(m.Cert.Leaf.NotAfter) }
 

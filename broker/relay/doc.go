@@ -11,7 +11,7 @@
 // the side can take a frame, so nothing queues up.
 //
 // Output is taken from the node, given to the recorder, and only when that has kept it is
-// the output shown to the operator and acknowledged to the node (output.go, tape.go). Input goes to
+// the output shown to the operator and acknowledged to the node (output.go, recording.go). Input goes to
 // the node at once, or, if input is recorded, once the recording has kept it. Therefore a relay
 // that ends in any way has forwarded nothing that is missing in a recording. Input is acknowledged
 // to the operator when the node acknowledges it. Over QUIC small frames of either direction are

@@ -2,9 +2,12 @@ package rollout
 
 import (
 	"context"
+	"fmt"
+	"slices"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // codeTakenBack is the code of a healthy member that is taken back because other members failed.
@@ -127,4 +130,36 @@ func (c *Chains) stop(ctx context.Context, r *run) error {
 	}
 	r.Note(s.Count(-1), "%s", s.progress(-1))
 	return nil
+}
+
+// Failures is the number of members with a failure that counts and is not acknowledged.
+func (s *Rollout) Failures() (n int) {
+	for _, m := range s.Members {
+		if m.Counts == Counted {
+			n++
+		}
+	}
+	return n
+}
+
+// tooMany says that too many members have failed; empty: not too many.
+func (s *Rollout) tooMany() string {
+	canaries := slices.ContainsFunc(s.Members, func(m Member) bool { return m.Counts == Counted && m.Wave == 0 && s.Plan.Canary > 0 })
+	switch n := s.Failures(); {
+	case n >= s.Plan.MaxFailures:
+		return fmt.Sprintf("%s failed, and %d failures stop the rollout", nodes(n), s.Plan.MaxFailures)
+	case canaries:
+		return "a canary failed"
+	}
+	return ""
+}
+
+// Halt is why a rollout begins nothing more.
+type Halt struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+func (s *Rollout) halt(code, why string) {
+	s.Halt = &Halt{Code: code, Message: taskcatalog.Clean(why, 500)}
 }

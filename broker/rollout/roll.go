@@ -95,10 +95,6 @@ func (c *Chains) lookAtRelease(ctx context.Context, s *Rollout) error {
 	return nil
 }
 
-func (s *Rollout) halt(code, why string) {
-	s.Halt = &Halt{Code: code, Message: taskcatalog.Clean(why, 500)}
-}
-
 // roll begins runs on the members up to a wave, until no member of the wave must be waited for.
 func (c *Chains) roll(ctx context.Context, r *run, wave int) error {
 	s := &r.State

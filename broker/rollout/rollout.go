@@ -2,8 +2,6 @@ package rollout
 
 import (
 	"encoding/json"
-	"fmt"
-	"slices"
 	"strconv"
 	"time"
 
@@ -138,12 +136,6 @@ type LeftOut struct {
 	Nodes []string `json:"nodes"` // hostnames of the first of them
 }
 
-// Halt is why a rollout begins nothing more.
-type Halt struct {
-	Code    string `json:"code"`
-	Message string `json:"message"`
-}
-
 // Rollout is the state of a run.
 type Rollout struct {
 	Release       Release             `json:"release"`
@@ -190,16 +182,6 @@ func (s *Rollout) Count(wave int) map[Result]int {
 	return out
 }
 
-// Failures is the number of members with a failure that counts and is not acknowledged.
-func (s *Rollout) Failures() (n int) {
-	for _, m := range s.Members {
-		if m.Counts == Counted {
-			n++
-		}
-	}
-	return n
-}
-
 // Stopping reports whether a moving rollout begins nothing more, and will stop when the runs
 // under way have ended. A rollout that an operator has continued since is not stopping.
 func (s *Rollout) Stopping(r chain.Record) bool {
@@ -207,18 +189,6 @@ func (s *Rollout) Stopping(r chain.Record) bool {
 }
 
 func attemptKey(stage string, attempt int) string { return stage + "/" + strconv.Itoa(attempt) }
-
-// tooMany says that too many members have failed; empty: not too many.
-func (s *Rollout) tooMany() string {
-	canaries := slices.ContainsFunc(s.Members, func(m Member) bool { return m.Counts == Counted && m.Wave == 0 && s.Plan.Canary > 0 })
-	switch n := s.Failures(); {
-	case n >= s.Plan.MaxFailures:
-		return fmt.Sprintf("%s failed, and %d failures stop the rollout", nodes(n), s.Plan.MaxFailures)
-	case canaries:
-		return "a canary failed"
-	}
-	return ""
-}
 
 func nodes(n int) string {
 	if n == 1 {

@@ -26,8 +26,6 @@ type Request struct {
 	TraceParent    string
 }
 
-const maxKey = 200 // bytes of an idempotency key
-
 // bySystem is the broker itself, as an actor.
 const bySystem = "system"
 
@@ -124,20 +122,6 @@ func brokerFilled(typ taskcatalog.Type, raw json.RawMessage) string {
 		}
 	}
 	return ""
-}
-
-// repeat answers a known idempotency key, whatever the node's present state.
-func (q *Queue) repeat(ctx context.Context, typ taskcatalog.Type, r Request) (broker.Task, bool, error) {
-	if r.IdempotencyKey == "" {
-		return broker.Task{}, false, nil
-	}
-	had, ok, err := q.c.DB.TaskByKey(ctx, r.NodeID, r.IdempotencyKey)
-	if err != nil || !ok {
-		return had, false, err
-	}
-	return q.c.DB.InsertTask(ctx, broker.Actor{}, broker.Task{
-		NodeID: r.NodeID, Type: typ.Name, Version: typ.Version, Params: r.Params, IdempotencyKey: r.IdempotencyKey,
-	})
 }
 
 func (q *Queue) sign(ctx context.Context, node broker.Node, typ taskcatalog.Type, r Request, params json.RawMessage) (broker.Task, error) {
