@@ -76,7 +76,7 @@ func (a *Agent) rotated(taskID string) (*taskcatalog.RotateIdentityResult, bool)
 
 // tryRotation is a single try, over the network.
 func (a *Agent) tryRotation(ctx context.Context, taskID string) error {
-	err := a.state.Rotate(ctx, taskID, a.Key, a.nodeReport.Load().report, a.askForKey, func(ctx context.Context, m *identity.Member) error {
+	err := a.state.Rotate(ctx, taskID, a.Key, a.nodeReport.Load().report, a.requestKey, func(ctx context.Context, m *identity.Member) error {
 		return a.proveKey(ctx, m, taskID)
 	})
 	if err == nil {
@@ -89,8 +89,8 @@ func (a *Agent) tryRotation(ctx context.Context, taskID string) error {
 	return err
 }
 
-// askForKey sends the request for a new key with the certificate in force.
-func (a *Agent) askForKey(ctx context.Context, r wire.RenewRequest) (*wire.RenewReply, error) {
+// requestKey sends the request for a new key with the certificate in force.
+func (a *Agent) requestKey(ctx context.Context, r wire.RenewRequest) (*wire.RenewReply, error) {
 	client, err := a.uplink()
 	if err != nil {
 		return nil, err

@@ -7,9 +7,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// askATA reads a disk's security feature set and chooses its methods. Reasons against a method are
-// kept as attempts, because the following overwrite is less than the task asked for.
-func (e *Erase) askATA(ctx context.Context, u *unit) error {
+// chooseATAMethods reads a disk's security feature set and chooses its methods. Reasons against a
+// method are kept as attempts, because the following overwrite is less than the task asked for.
+func (e *Erase) chooseATAMethods(ctx context.Context, u *unit) error {
 	t := u.targets[0]
 	best := func(m taskcatalog.EraseMethod, err error) {
 		t.out.Asked = m

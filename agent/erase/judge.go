@@ -138,8 +138,8 @@ func (e *Erase) verifyDevice(t *target) error {
 	return nil
 }
 
-// again judges a disk anew, right before the disk is touched.
-func (e *Erase) again(t *target) error {
+// rejudge judges a disk anew, right before the disk is touched.
+func (e *Erase) rejudge(t *target) error {
 	changed := func(what string) error {
 		return taskcatalog.Errorf(taskcatalog.CodeDiskChanged, "cannot erase %s: %s since it was judged", t.disk.label(), taskcatalog.Clean(what, 300))
 	}

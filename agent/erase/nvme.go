@@ -13,9 +13,9 @@ import (
 
 func (u *unit) device() string { return "/dev/" + u.controller }
 
-// askNVMe reads a controller's methods. It refuses a controller with a namespace that the task does
-// not name, because a sanitize reaches all namespaces.
-func (e *Erase) askNVMe(ctx context.Context, u *unit) error {
+// chooseNVMeMethods reads a controller's methods. It refuses a controller with a namespace that the
+// task does not name, because a sanitize reaches all namespaces.
+func (e *Erase) chooseNVMeMethods(ctx context.Context, u *unit) error {
 	first := u.targets[0].disk
 	err := e.verifyNamespaces(u)
 	if err != nil {

@@ -34,7 +34,7 @@ func (e *Erase) units(ctx context.Context) ([]*unit, error) {
 		all = append(all, &unit{targets: []*target{t}})
 	}
 	for _, u := range all {
-		if err := e.ask(ctx, u); err != nil {
+		if err := e.chooseMethods(ctx, u); err != nil {
 			return nil, err
 		}
 		for _, t := range u.targets {
@@ -46,13 +46,13 @@ func (e *Erase) units(ctx context.Context) ([]*unit, error) {
 	return all, nil
 }
 
-func (e *Erase) ask(ctx context.Context, u *unit) error {
+func (e *Erase) chooseMethods(ctx context.Context, u *unit) error {
 	var err error
 	switch {
 	case u.controller != "":
-		err = e.askNVMe(ctx, u)
+		err = e.chooseNVMeMethods(ctx, u)
 	case u.targets[0].ata:
-		err = e.askATA(ctx, u)
+		err = e.chooseATAMethods(ctx, u)
 	}
 	if err != nil {
 		return err
@@ -166,7 +166,7 @@ var unknown = []taskcatalog.Code{
 // controller, so a single changed disk is reason enough to leave all of them alone.
 func (e *Erase) verifyUnchanged(ctx context.Context, u *unit, m taskcatalog.EraseMethod, disks []*target) error {
 	for _, t := range disks {
-		if err := e.again(t); err != nil {
+		if err := e.rejudge(t); err != nil {
 			return err
 		}
 	}

@@ -25,14 +25,14 @@ func (p *Platform) bmc(ctx context.Context) *bmc {
 	if p.controller == nil {
 		b := &bmc{}
 		if b.absent, b.err = p.noBMC(); b.absent == "" && b.err == nil {
-			b.err = p.ask(ctx, b)
+			b.err = p.readBMC(ctx, b)
 		}
 		p.controller = b
 	}
 	return p.controller
 }
 
-func (p *Platform) ask(ctx context.Context, b *bmc) error {
+func (p *Platform) readBMC(ctx context.Context, b *bmc) error {
 	raw, err := p.ipmi(ctx, "ipmi_mc_info", 0)
 	if err != nil {
 		return err

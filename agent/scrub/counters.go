@@ -13,7 +13,7 @@ import (
 type counter struct {
 	message string // the message if the counter grew
 	fault   bool   // the GPU is broken then; otherwise nobody can tell
-	of      func(gpu.Health) *uint64
+	read    func(gpu.Health) *uint64
 	// volatile counters start again with a reset.
 	volatile bool
 	// cleared names the vendor whose driver sets the counter back at each reading.
@@ -21,11 +21,11 @@ type counter struct {
 }
 
 var counters = []counter{
-	{message: "the GPU had uncorrectable memory errors", fault: true, of: func(h gpu.Health) *uint64 { return h.ECCTotal }},
-	{message: "the GPU had uncorrectable memory errors", fault: true, volatile: true, of: func(h gpu.Health) *uint64 { return h.ECCUncorrected }},
-	{message: "the GPU retired pages of its memory", fault: true, of: func(h gpu.Health) *uint64 { return h.BadPages }},
-	{message: "the GPU remapped rows of its memory", of: func(h gpu.Health) *uint64 { return h.RemappedRows }},
-	{message: "the GPU's links had errors", volatile: true, cleared: "amd", of: func(h gpu.Health) *uint64 { return h.LinkErrors }},
+	{message: "the GPU had uncorrectable memory errors", fault: true, read: func(h gpu.Health) *uint64 { return h.ECCTotal }},
+	{message: "the GPU had uncorrectable memory errors", fault: true, volatile: true, read: func(h gpu.Health) *uint64 { return h.ECCUncorrected }},
+	{message: "the GPU retired pages of its memory", fault: true, read: func(h gpu.Health) *uint64 { return h.BadPages }},
+	{message: "the GPU remapped rows of its memory", read: func(h gpu.Health) *uint64 { return h.RemappedRows }},
+	{message: "the GPU's links had errors", volatile: true, cleared: "amd", read: func(h gpu.Health) *uint64 { return h.LinkErrors }},
 }
 
 // grew compares each reading with the previous reading. NVIDIA's volatile counters are zero after a
@@ -34,7 +34,7 @@ func (c counter) grew(u *unit) bool {
 	var was *uint64
 	at := 0 // index of the reading was
 	for i, look := range u.readings {
-		is := c.of(look)
+		is := c.read(look)
 		if is == nil {
 			continue
 		}

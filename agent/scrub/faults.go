@@ -21,8 +21,8 @@ const (
 // without a matching row in faults is unclear.
 type family struct {
 	name, vendor string
-	// is matches the lines of the family.
-	is *regexp.Regexp
+	// lines matches the lines of the family.
+	lines *regexp.Regexp
 	// form splits a line into the groups at (a PCI address), number and text.
 	form *regexp.Regexp
 	// all: the lines concern every GPU of the vendor.
@@ -39,23 +39,23 @@ const (
 // families are in order of precedence: a line belongs to the first family it matches.
 var families = []family{
 	{
-		name: xid, vendor: "nvidia", is: regexp.MustCompile(`NVRM: Xid\b`),
+		name: xid, vendor: "nvidia", lines: regexp.MustCompile(`NVRM: Xid\b`),
 		form: regexp.MustCompile(`NVRM: Xid \((?:PCI:)?(?P<at>[0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+)(?: [^)]*)?\): (?P<number>[0-9]+)\b(?P<text>.*)`),
 	},
 	// The address is the NVSwitch's, and every GPU is behind every switch.
 	{
-		name: sxid, vendor: "nvidia", is: regexp.MustCompile(`\bSXid\b`), all: true,
+		name: sxid, vendor: "nvidia", lines: regexp.MustCompile(`\bSXid\b`), all: true,
 		form: regexp.MustCompile(`SXid \([^)]*\): (?P<number>[0-9]+), (?P<text>.*)`),
 	},
 	{
-		name: nvrm, vendor: "nvidia", is: regexp.MustCompile(`NVRM: .*(fallen off the bus|RmInitAdapter failed|_scrubWaitAndSave: Timed out)|_scrubWaitAndSave: Timed out`),
+		name: nvrm, vendor: "nvidia", lines: regexp.MustCompile(`NVRM: .*(fallen off the bus|RmInitAdapter failed|_scrubWaitAndSave: Timed out)|_scrubWaitAndSave: Timed out`),
 		form: regexp.MustCompile(`(?:NVRM: GPU (?:at )?(?:PCI:)?(?P<at>[0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+)\b:?)?(?P<text>.*)`),
 	},
 	// Kernels before 6.11 name no device when a ring hangs.
 	{
 		name: ras, vendor: "amd",
-		is:   regexp.MustCompile(`(?i)amdgpu.*(hardware error|ERREVENT|poison|\bRAS\b.*(interrupt|error|fail|threshold)|bad pages?\b.*threshold|\bring \S+ (timeout|reset)|reset.*(fail|end with|error|timed? ?out)|recovery failed|unrecoverable|lost from bus|wedged|fatal error)`),
-		form: regexp.MustCompile(`(?:amdgpu (?P<at>[0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+): )?(?P<text>.*)`),
+		lines: regexp.MustCompile(`(?i)amdgpu.*(hardware error|ERREVENT|poison|\bRAS\b.*(interrupt|error|fail|threshold)|bad pages?\b.*threshold|\bring \S+ (timeout|reset)|reset.*(fail|end with|error|timed? ?out)|recovery failed|unrecoverable|lost from bus|wedged|fatal error)`),
+		form:  regexp.MustCompile(`(?:amdgpu (?P<at>[0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+): )?(?P<text>.*)`),
 	},
 }
 
@@ -143,7 +143,7 @@ func (f fault) covers(number string) bool {
 
 // faultLine is the meaning of a line.
 type faultLine struct {
-	of       family
+	family   family
 	severity severity
 	at       string // the PCI address in the line
 	text     string // in words, with the line
@@ -152,10 +152,10 @@ type faultLine struct {
 // parseFault parses a line of the kernel's log; ok is false if the line belongs to no family.
 func parseFault(line string) (t faultLine, ok bool) {
 	for _, f := range families {
-		if !f.is.MatchString(line) {
+		if !f.lines.MatchString(line) {
 			continue
 		}
-		t = faultLine{of: f, severity: unclear, text: f.name + " line that this version of the agent does not know"}
+		t = faultLine{family: f, severity: unclear, text: f.name + " line that this version of the agent does not know"}
 		if m := f.form.FindStringSubmatch(line); m != nil {
 			group := func(name string) string {
 				if i := f.form.SubexpIndex(name); i >= 0 {
@@ -197,10 +197,10 @@ func judgeLog(u *unit, lines []string) {
 	worst := faultLine{}
 	for i, line := range lines {
 		t, ok := parseFault(line)
-		if !ok || t.of.vendor != u.device.Vendor || t.at != "" && !sameFunction(t.at, u.facts.PCIAddress) {
+		if !ok || t.family.vendor != u.device.Vendor || t.at != "" && !sameFunction(t.at, u.facts.PCIAddress) {
 			continue
 		}
-		if t.at == "" && !t.of.all && t.severity == broken && !resetSoon(lines[i+1:], u.facts.PCIAddress) {
+		if t.at == "" && !t.family.all && t.severity == broken && !resetSoon(lines[i+1:], u.facts.PCIAddress) {
 			t.severity = unclear
 		}
 		if t.severity > worst.severity {

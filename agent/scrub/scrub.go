@@ -102,9 +102,9 @@ func (s *Scrub) step(ctx context.Context, name string) error {
 	case profiles.StepRestore:
 		return s.restore(ctx)
 	case profiles.StepRuntimeCheck:
-		return s.ask(ctx, name, "runtime_check_failed", "the vendor's own check of the GPUs failed")
+		return s.runVendorTool(ctx, name, "runtime_check_failed", "the vendor's own check of the GPUs failed")
 	case profiles.StepFabricVerify:
-		return s.ask(ctx, name, "fabric_check_failed", "the state of the fabric is wrong")
+		return s.runVendorTool(ctx, name, "fabric_check_failed", "the state of the fabric is wrong")
 	case profiles.StepContainerRuntime:
 		return s.containers(ctx)
 	}

@@ -72,9 +72,9 @@ func comparePlatform(was *taskcatalog.PlatformRow, now platform.Reading, whole b
 		delete(before, s.Name)
 		switch {
 		case !known && !sameDevice(was.Check, s.Name):
-			differs(s.Name, "not in the baseline: %s", said(s.Value))
+			differs(s.Name, "not in the baseline: %s", shown(s.Value))
 		case known && value != s.Value:
-			differs(s.Name, "is %s, was %s", said(s.Value), said(value))
+			differs(s.Name, "is %s, was %s", shown(s.Value), shown(value))
 		}
 	}
 	if !whole {
@@ -82,7 +82,7 @@ func comparePlatform(was *taskcatalog.PlatformRow, now platform.Reading, whole b
 	}
 	for _, s := range was.Settings {
 		if value, left := before[s.Name]; left && !sameDevice(was.Check, s.Name) {
-			differs(s.Name, "is gone, was %s", said(value))
+			differs(s.Name, "is gone, was %s", shown(value))
 		}
 	}
 	return items
@@ -95,7 +95,7 @@ func sameDevice(row, name string) bool {
 	return row == taskcatalog.CheckFirmware && slices.Contains([]string{"gpu", "nic", "nvme"}, kind)
 }
 
-func said(value string) string {
+func shown(value string) string {
 	if value == "" {
 		return "empty"
 	}

@@ -89,8 +89,8 @@ func (s *repeatedCheck) look(ctx context.Context) {
 		s.done = moving == nil && len(open) == 0
 		return
 	}
-	stays, came := s.again(open, last)
-	_, went := s.again(last, open)
+	stays, came := s.divide(open, last)
+	_, went := s.divide(last, open)
 	s.stays = stays
 	enough := s.v.takesBaseline || len(stays) > 0 || slices.ContainsFunc(s.sure, func(it item) bool { return !s.v.has(it) })
 	switch {
@@ -111,9 +111,9 @@ func (s *repeatedCheck) counts(it item) bool {
 	return !s.check.settles || !s.v.takesBaseline && (it.tenant || it.stranger || s.v.has(it))
 }
 
-// again divides items by whether the look at others saw them too. A baseline keeps keys, but no
+// divide divides items by whether the look at others saw them too. A baseline keeps keys, but no
 // ids.
-func (s *repeatedCheck) again(items, others []item) (yes, no []item) {
+func (s *repeatedCheck) divide(items, others []item) (yes, no []item) {
 	seen := marks(others)
 	for _, it := range items {
 		if seen[keyMark(it)] || !s.v.takesBaseline && seen[idMark(it)] {

@@ -13,13 +13,13 @@ import (
 type auditWalk struct {
 	verify  func(context.Context) (audit.Report, error)
 	leaving <-chan struct{} // closed when the broker stops
-	one     singleflight.Group
+	flight  singleflight.Group
 }
 
 // report waits for the current walk, or for a new walk, until ctx ends. A walk outlives the caller
 // that began it, because other callers may wait for the same walk.
 func (w *auditWalk) report(ctx context.Context) (audit.Report, error) {
-	answer := w.one.DoChan("", func() (any, error) {
+	answer := w.flight.DoChan("", func() (any, error) {
 		walk, end := context.WithCancel(context.WithoutCancel(ctx))
 		defer end()
 		go func() {

@@ -18,7 +18,7 @@ import (
 // problem is an api.Problem as a huma error.
 type problem struct {
 	api.Problem
-	again string // seconds for Retry-After; empty: none
+	retryAfter string // seconds for Retry-After; empty: none
 }
 
 func (p *problem) Error() string { return p.Detail }
@@ -31,10 +31,10 @@ func (p *problem) ContentType(string) string { return "application/problem+json"
 
 // GetHeaders adds Retry-After, if the time is known.
 func (p *problem) GetHeaders() http.Header {
-	if p.again == "" {
+	if p.retryAfter == "" {
 		return nil
 	}
-	return http.Header{"Retry-After": {p.again}}
+	return http.Header{"Retry-After": {p.retryAfter}}
 }
 
 // huma makes its own errors through these variables, such as for a body that violates its schema or
@@ -82,7 +82,7 @@ func problemOf(err error) *problem {
 	}
 	p := newProblem(statusOf(e.Kind), e.Code, taskcatalog.Clean(e.Message, 4000))
 	if e.RetryAfter > 0 {
-		p.again = strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds())))
+		p.retryAfter = strconv.Itoa(int(math.Ceil(e.RetryAfter.Seconds())))
 	}
 	return p
 }

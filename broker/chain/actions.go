@@ -46,7 +46,7 @@ func (m *move) act(o Order) error {
 	r := &m.Record
 	if r.Status.Ended() {
 		if o.Action == Cancel && r.Status == Cancelled {
-			return m.nothing()
+			return m.alreadyUnderWay()
 		}
 		return refused("run_ended", "cannot %s run %s: the run is %s (start a new run)", o.Action, r.ID, r.Status)
 	}
@@ -76,7 +76,7 @@ func (m *move) act(o Order) error {
 func (m *move) retryStage(o Order) error {
 	r := &m.Record
 	if r.Status.Moving() {
-		return m.nothing()
+		return m.alreadyUnderWay()
 	}
 	s, ok := m.line.named[r.Stage]
 	if !ok {
@@ -96,7 +96,7 @@ func (m *move) continueRun(o Order) error {
 		if o.Action == Adopt && !r.Progress.Adopted {
 			return refused("run_moving", "cannot %s run %s: the run is %s (wait until the run stops)", o.Action, r.ID, r.Status)
 		}
-		return m.nothing()
+		return m.alreadyUnderWay()
 	}
 	s, ok := m.line.named[r.Stage]
 	switch {
@@ -156,7 +156,7 @@ func (m *move) restart(o Order) error {
 	r := &m.Record
 	switch {
 	case r.Status == Compensating && r.Progress.Restart:
-		return m.nothing()
+		return m.alreadyUnderWay()
 	case r.Status.Moving():
 		return refused("run_moving", "cannot %s run %s: the run is %s (cancel the run, or wait until it stops)", o.Action, r.ID, r.Status)
 	}
@@ -172,9 +172,9 @@ func (m *move) cancel(o Order) error {
 	r := &m.Record
 	switch {
 	case r.Status == Compensating && !r.Progress.Restart, r.Asked == AskCancel && r.InFlight(m.now):
-		return m.nothing()
+		return m.alreadyUnderWay()
 	case r.InFlight(m.now):
-		m.ask(AskCancel, o)
+		m.setRequest(AskCancel, o)
 		return nil
 	}
 	r.Asked, r.AskedBy, r.AskedCause = AskNothing, o.Actor.Name, bounded(o.Reason, maxReason)
@@ -207,11 +207,11 @@ func (m *move) mark(o Order) error {
 	r := &m.Record
 	switch {
 	case r.Status == FailedManual && (o.Says == nil || r.Failure != nil && r.Failure.Code == o.Says.Code), r.Asked == AskMark && r.InFlight(m.now):
-		return m.nothing()
+		return m.alreadyUnderWay()
 	case m.line.marking != nil && (r.Direction == Undo || r.Asked == AskCancel && r.InFlight(m.now)):
 		return refused("run_compensating", "cannot %s run %s: the run is undoing its stages, at %s (wait until the undo has ended; if it has failed, retry the run)", o.Action, r.ID, r.Stage)
 	case r.InFlight(m.now):
-		m.ask(AskMark, o)
+		m.setRequest(AskMark, o)
 		return nil
 	}
 	r.Asked, r.AskedBy, r.AskedCause = AskNothing, o.Actor.Name, bounded(o.Reason, maxReason)
@@ -222,7 +222,7 @@ func (m *move) mark(o Order) error {
 	m.marked(r.AskedCause)
 	r.Failure.Code, r.NextAction = o.Says.Code, o.Says.Next
 	if m.was == FailedManual { // the new advice is announced again
-		m.Messages = append(m.Messages, r.tell(words[FailedManual]))
+		m.Messages = append(m.Messages, r.message(words[FailedManual]))
 	}
 	return nil
 }
@@ -246,13 +246,13 @@ func (m *move) marks(why string) {
 	}
 }
 
-// nothing is the result of an action that is already under way.
-func (m *move) nothing() error {
+// alreadyUnderWay is the result of an action that is already under way.
+func (m *move) alreadyUnderWay() error {
 	m.Nothing = true
 	return nil
 }
 
-func (m *move) ask(what Ask, o Order) {
+func (m *move) setRequest(what Ask, o Order) {
 	m.Beside = true
 	m.Record.Asked, m.Record.AskedBy, m.Record.AskedCause = what, o.Actor.Name, bounded(o.Reason, maxReason)
 }

@@ -24,7 +24,7 @@ func (r Record) Begin(owner string, lease time.Duration, now time.Time) Change {
 	}
 	if b.StartedAt.IsZero() {
 		b.StartedAt = now
-		c.Messages = append(c.Messages, b.tell("started"))
+		c.Messages = append(c.Messages, b.message("started"))
 	}
 	if r.Asked != AskNothing {
 		return c // the request is done first, and no stage is called
@@ -65,7 +65,7 @@ func prefix(kind string) string {
 	return before
 }
 
-func (r *Record) tell(word string) Message {
+func (r *Record) message(word string) Message {
 	data := map[string]any{"run_id": r.ID, "site": r.Site, "batch_id": r.Batch, "subject": r.Subject, "status": r.Status, "stage": r.Stage, "attempt": r.Attempt}
 	if r.Failure != nil {
 		data["failure_class"], data["error_code"], data["error_message"] = r.Failure.Class, r.Failure.Code, r.Failure.Message
@@ -98,7 +98,7 @@ func newMove(l *line, classes Classes, now time.Time, r Record) *move {
 // change is the result, with the message for a new status.
 func (m *move) change() Change {
 	if word, ok := words[m.Record.Status]; ok && m.Record.Status != m.was {
-		m.Messages = append(m.Messages, m.Record.tell(word))
+		m.Messages = append(m.Messages, m.Record.message(word))
 	}
 	return m.Change
 }
@@ -207,7 +207,7 @@ func (r Record) Restored(now time.Time) Change {
 	}
 	b.Failure, b.Status, b.Asked, b.AskedBy, b.AskedCause, b.Waiting, b.Held = &f, FailedManual, AskNothing, "", "", "", false
 	b.NextAction = "compare the node and its machine in MAAS with this run; then resume the run if it can continue from the present state, or cancel the run"
-	c.Messages = append(c.Messages, b.tell(words[FailedManual]))
+	c.Messages = append(c.Messages, b.message(words[FailedManual]))
 	return c
 }
 

@@ -47,16 +47,16 @@ type Run[S any] struct {
 
 // output holds the requests of a step.
 type output struct {
-	since    func(context.Context, time.Time) (time.Duration, error) // of the engine
-	clock    func() time.Time                                        // of the store
-	effects  []any
-	messages []Message
-	locks    []string
-	reached  bool
-	anew     bool
-	skipped  bool
-	note     string
-	details  json.RawMessage
+	since     func(context.Context, time.Time) (time.Duration, error) // of the engine
+	clock     func() time.Time                                        // of the store
+	effects   []any
+	messages  []Message
+	locks     []string
+	reached   bool
+	startOver bool
+	skipped   bool
+	note      string
+	details   json.RawMessage
 }
 
 // Key is the idempotency key of this attempt: run/stage/attempt. The key is the same for each
@@ -99,7 +99,7 @@ func (r *Run[S]) Reached() { r.out.reached = true }
 // StartOver says that the stage repeats its work from scratch, because its earlier result no longer
 // exists. Later stages of an earlier pass then no longer count as reached: a passed pivot is not
 // passed any more.
-func (r *Run[S]) StartOver() { r.out.anew = true }
+func (r *Run[S]) StartOver() { r.out.startOver = true }
 
 // Publish adds a message to the outbox.
 func (r *Run[S]) Publish(m Message) { r.out.messages = append(r.out.messages, m) }

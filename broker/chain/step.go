@@ -173,7 +173,7 @@ func (s *step) outcome(status EventStatus, said error) (Change, error) {
 		return m.change(), nil
 	}
 	m.Reached, m.Record.Held, m.Record.Waiting = s.was.Probe && (s.was.Held || s.out.reached), false, ""
-	if s.out.anew && s.was.Direction == Forward {
+	if s.out.startOver && s.was.Direction == Forward {
 		m.Record.Progress.Reached = orDefault(s.stage.rescues, s.stage).name
 	}
 	switch limit := s.stage.limit(s.call); {

@@ -157,8 +157,8 @@ type connectionKey struct{}
 
 func withConnection(ctx context.Context, c net.Conn) context.Context {
 	of := new(connection)
-	if back, ok := c.(*returned); ok && back.of != nil {
-		of = back.of
+	if back, ok := c.(*returned); ok && back.connection != nil {
+		of = back.connection
 	}
 	return context.WithValue(ctx, connectionKey{}, of)
 }

@@ -28,13 +28,13 @@ const codeBusy = "broker_busy"
 type arrivals struct {
 	places chan struct{}
 
-	mu   sync.Mutex
-	of   map[string]chan struct{} // by node being looked up; closed when the lookup ends
-	next time.Time                // when the next deferred node may come; in the past: none is deferred
+	mu      sync.Mutex
+	lookups map[string]chan struct{} // by node being looked up; closed when the lookup ends
+	next    time.Time                // when the next deferred node may come; in the past: none is deferred
 }
 
 func newArrivals() arrivals {
-	return arrivals{places: make(chan struct{}, maxArrivals), of: map[string]chan struct{}{}}
+	return arrivals{places: make(chan struct{}, maxArrivals), lookups: map[string]chan struct{}{}}
 }
 
 // turn waits until no other arrival of the node is under way: one node takes one place, whatever
@@ -42,15 +42,15 @@ func newArrivals() arrivals {
 func (s *arrivals) turn(ctx context.Context, nodeID string) (end func(), err error) {
 	for {
 		s.mu.Lock()
-		before := s.of[nodeID]
+		before := s.lookups[nodeID]
 		if before == nil {
 			mine := make(chan struct{})
-			s.of[nodeID] = mine
+			s.lookups[nodeID] = mine
 			s.mu.Unlock()
 			return func() {
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				delete(s.of, nodeID)
+				delete(s.lookups, nodeID)
 				close(mine)
 			}, nil
 		}

@@ -147,8 +147,8 @@ func TestANodeTakesOnePlace(t *testing.T) {
 	}()
 	end()
 	must0(t, <-second)
-	if len(s.of) != 0 {
-		t.Errorf("nodes that are thought to be looked up: %v", s.of)
+	if len(s.lookups) != 0 {
+		t.Errorf("nodes that are thought to be looked up: %v", s.lookups)
 	}
 }
 

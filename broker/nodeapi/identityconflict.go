@@ -27,7 +27,7 @@ func (a *API) checkInstance(c *call) error {
 		return nil
 	}
 	judged, conflict, err := a.c.DB.Polled(c.r.Context(), store.Poll{
-		NodeID: c.peer.NodeID, Epoch: c.peer.Epoch, Instance: id, Remote: remoteHost(c.r), Came: c.came,
+		NodeID: c.peer.NodeID, Epoch: c.peer.Epoch, Instance: id, Remote: remoteHost(c.r), Came: c.arrivedAt,
 	})
 	if err != nil {
 		return err

@@ -209,7 +209,7 @@ func toldApartAcrossBrokers(t *testing.T, reread func(*API)) {
 		must0(t, there.readDenyList(t.Context()))
 		reread(api)
 		n := must(b.db.Node(t.Context(), r.id))(t)
-		call := &call{r: must(http.NewRequest(http.MethodGet, "/", nil))(t), came: b.clock.Now(), peer: &pki.Peer{
+		call := &call{r: must(http.NewRequest(http.MethodGet, "/", nil))(t), arrivedAt: b.clock.Now(), peer: &pki.Peer{
 			NodeIdentity: pki.NodeIdentity{NodeID: n.ID, Epoch: n.Epoch}, Cert: r.cert.Leaf, Serial: pki.Serial(r.cert.Leaf),
 		}}
 		call.r.RemoteAddr = fmt.Sprintf("192.0.2.%d:1", c)

@@ -45,13 +45,13 @@ func (l *idleConns) take(c net.Conn, wait func()) bool {
 	}
 	l.conns[c] = false
 	l.work.Go(func() {
-		defer l.let(c)
+		defer l.remove(c)
 		wait()
 	})
 	return true
 }
 
-func (l *idleConns) let(c net.Conn) {
+func (l *idleConns) remove(c net.Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.conns, c)
@@ -76,7 +76,7 @@ func (l *idleConns) idle(c *returned) {
 		return
 	}
 	n, err := c.Conn.Read(c.first[:])
-	l.let(c.Conn)
+	l.remove(c.Conn)
 	if n == 0 || err != nil {
 		_ = c.Close()
 		return
@@ -157,9 +157,9 @@ func (l *idleConns) Addr() net.Addr { return &net.UnixAddr{Name: "parked polls",
 // returned is a connection that the server held before, with the first byte of its next request.
 type returned struct {
 	net.Conn
-	of     *connection
-	first  [1]byte
-	unread bool
+	connection *connection
+	first      [1]byte
+	unread     bool
 }
 
 // Read implements net.Conn.

@@ -44,17 +44,17 @@ func endOf(now, less time.Duration) time.Duration {
 // left. The read notices at once when the node leaves. The read's deadline is the poll's clock, and
 // an early deadline wakes the poll.
 type parked struct {
-	a     *API
-	conn  net.Conn
-	of    *connection
-	peer  *pki.Peer
-	node  *contact
-	lanes []taskcatalog.Lane
-	came  time.Time // by the broker's clock
-	last  bool      // the connection serves no further request
-	route string
-	from  string
-	leave func() // leaves the queue, the list of polls and the contact's count; may be called again
+	a          *API
+	conn       net.Conn
+	connection *connection
+	peer       *pki.Peer
+	node       *contact
+	lanes      []taskcatalog.Lane
+	arrivedAt  time.Time // by the broker's clock
+	last       bool      // the connection serves no further request
+	route      string
+	from       string
+	leave      func() // leaves the queue, the list of polls and the contact's count; may be called again
 
 	mu    sync.Mutex
 	end   time.Time // by this machine's clock, as deadlines are
@@ -84,9 +84,9 @@ func (p *parked) interrupt(cause error) {
 // hold answers a poll at once if there is work for the node or the poll must not wait, and parks
 // the poll otherwise. hold releases the contact's poll at the end.
 func (a *API) hold(c *call, lanes []taskcatalog.Lane, brief bool) (any, error) {
-	p := &parked{a: a, peer: c.peer, node: c.node, lanes: lanes, came: c.came, route: c.r.Pattern, from: c.r.RemoteAddr}
+	p := &parked{a: a, peer: c.peer, node: c.node, lanes: lanes, arrivedAt: c.arrivedAt, route: c.r.Pattern, from: c.r.RemoteAddr}
 	p.last = c.r.Close || !c.r.ProtoAtLeast(1, 1)
-	p.of, _ = c.r.Context().Value(connectionKey{}).(*connection)
+	p.connection, _ = c.r.Context().Value(connectionKey{}).(*connection)
 	unwatch := a.c.Queue.Watch(c.peer.NodeID, p.wake) // before the look, so that no work is missed in between
 	leave := a.polls.join(c.peer.Serial, p.interrupt)
 	p.leave = sync.OnceFunc(func() {
@@ -152,7 +152,7 @@ func (p *parked) wait() {
 		_ = p.conn.Close()
 		return
 	}
-	p.a.idleConns.idle(&returned{Conn: p.conn, of: p.of})
+	p.a.idleConns.idle(&returned{Conn: p.conn, connection: p.connection})
 }
 
 // await waits until there is an answer or the node has left.
@@ -221,7 +221,7 @@ func (p *parked) answer(value any, err error) bool {
 	c := &call{w: w, r: &http.Request{Pattern: p.route, RemoteAddr: p.from}, peer: p.peer, node: p.node}
 	p.a.answer(c, value, err)
 	if p.a.c.Observe != nil {
-		p.a.c.Observe(p.route, w.status, p.a.c.Now().Sub(p.came))
+		p.a.c.Observe(p.route, w.status, p.a.c.Now().Sub(p.arrivedAt))
 	}
 	_ = p.conn.SetWriteDeadline(time.Now().Add(bodies.Take))
 	_, err = p.conn.Write(w.bytes(p.a.c.Now()))

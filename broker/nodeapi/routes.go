@@ -45,8 +45,8 @@ type call struct {
 	node *contact  // the peer's contact; nil if before is set
 	// before says that the peer's certificate is from before the last restore. The request is then
 	// a renewal.
-	before bool
-	came   time.Time
+	before    bool
+	arrivedAt time.Time
 }
 
 // streamed is returned by a handler that wrote its own answer.
@@ -57,7 +57,7 @@ func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	for _, route := range routes {
 		mux.HandleFunc(route.method+" "+route.path, func(w http.ResponseWriter, r *http.Request) {
-			c := &call{w: w, r: r, came: a.c.Now()}
+			c := &call{w: w, r: r, arrivedAt: a.c.Now()}
 			value, err := a.identify(c, route.admit)
 			if err == nil {
 				value, err = route.handle(a, c)

@@ -25,9 +25,9 @@ const (
 	erasesQuick  = "disk_erase_with_quick_erase"
 )
 
-// asks is the erase for the next release: the run's erase, until this erase has failed and the run
-// may go on without.
-func (rc *Reclaim) asks() string {
+// nextErase is the erase for the next release: the run's erase, until this erase has failed and the
+// run may go on without.
+func (rc *Reclaim) nextErase() string {
 	if rc.Downgrade != "" {
 		return maas.EraseNone
 	}

@@ -143,7 +143,7 @@ func (at *place) erasing() {
 		return
 	}
 	if s.ErasedTill.IsZero() {
-		if rc := s.Reclaim; rc != nil && rc.asks() != maas.EraseNone {
+		if rc := s.Reclaim; rc != nil && rc.nextErase() != maas.EraseNone {
 			s.ErasedTill = now // the run requested this erase: no warning
 			return
 		}

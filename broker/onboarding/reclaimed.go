@@ -89,7 +89,7 @@ func (c *Chains) releaseMachine(ctx context.Context, r *run) error {
 		return chain.Fail(bmcFailure, "MAAS could not release machine %s: %s", at.displayName(), why).With("failed_release", at.details())
 	}
 	rc.Attempt, rc.Erasing = r.Attempt, false
-	if err := at.region.ReleaseErasing(ctx, at.SystemID, rc.asks(), "hostler run "+r.ID); err != nil {
+	if err := at.region.ReleaseErasing(ctx, at.SystemID, rc.nextErase(), "hostler run "+r.ID); err != nil {
 		return at.powerFault(ctx, err)
 	}
 	return chain.Again(soon, "machine %s is being released", at.displayName())
@@ -190,7 +190,7 @@ func (at *place) intendRelease(ctx context.Context) error {
 	if err != nil {
 		return at.unseen(ctx, err)
 	}
-	sends, err := at.willErase(ctx, rc.asks())
+	sends, err := at.willErase(ctx, rc.nextErase())
 	if err != nil {
 		return err
 	}

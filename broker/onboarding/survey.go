@@ -14,18 +14,18 @@ import (
 // machineSurvey is a list of all machines, some of which were read again.
 type machineSurvey struct {
 	maas.Snapshot
-	anew  maas.Listing    // machines that were read again
-	asked map[string]bool // ids whose entry in the list is not trusted: they are in anew, or gone
+	reread    maas.Listing    // machines that were read again
+	rereadIDs map[string]bool // ids whose entry in the list is not trusted: they are in reread, or gone
 }
 
 func (s machineSurvey) machines() iter.Seq[maas.Machine] {
 	return func(yield func(maas.Machine) bool) {
 		for _, m := range s.Machines {
-			if !s.asked[m.SystemID] && !yield(m) {
+			if !s.rereadIDs[m.SystemID] && !yield(m) {
 				return
 			}
 		}
-		for _, m := range s.anew.Machines {
+		for _, m := range s.reread.Machines {
 			if !yield(m) {
 				return
 			}
@@ -36,11 +36,11 @@ func (s machineSurvey) machines() iter.Seq[maas.Machine] {
 func (s machineSurvey) unread() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, id := range s.Unread {
-			if !s.asked[id] && !yield(id) {
+			if !s.rereadIDs[id] && !yield(id) {
 				return
 			}
 		}
-		for _, id := range s.anew.Unread {
+		for _, id := range s.reread.Unread {
 			if !yield(id) {
 				return
 			}

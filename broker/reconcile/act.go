@@ -47,9 +47,9 @@ func (s *survey) pending(j *judgedNode) bool {
 	case Readdress:
 		return true
 	case Reseed:
-		return j.was.Rule != j.finding.ID || j.was.Acts == 0 || !s.at.Before(j.was.ActedAt.Add(backoff(j.was.Acts)))
+		return j.recorded.Rule != j.finding.ID || j.recorded.Acts == 0 || !s.at.Before(j.recorded.ActedAt.Add(backoff(j.recorded.Acts)))
 	case Decommission: // once: a cancelled run stays cancelled; and never while a tenant is on the node
-		return !j.node.Live && j.node.Open == j.finding.ID && j.was.Acts == 0 && !s.at.Before(j.was.FirstSeen.Add(s.policy.Grace()))
+		return !j.node.Live && j.node.Open == j.finding.ID && j.recorded.Acts == 0 && !s.at.Before(j.recorded.FirstSeen.Add(s.policy.Grace()))
 	}
 	return false
 }
@@ -57,7 +57,7 @@ func (s *survey) pending(j *judgedNode) bool {
 // recurs reports whether a drift that led to a reseed comes back within a day: the back-off then
 // continues.
 func (j *judgedNode) recurs(now time.Time) bool {
-	return j.finding.Action == Reseed && j.was.Rule == j.finding.ID && now.Sub(j.was.ActedAt) < 24*time.Hour
+	return j.finding.Action == Reseed && j.recorded.Rule == j.finding.ID && now.Sub(j.recorded.ActedAt) < 24*time.Hour
 }
 
 // backoff is the time until a reseed is tried again: an hour, two, four, up to a day.
@@ -183,11 +183,11 @@ func (w *Watch) start(ctx context.Context, s *survey, j *judgedNode, running *in
 	var work string
 	switch {
 	case j.finding.Action == Reseed && w.Reseed != nil:
-		first := j.was.FirstSeen
+		first := j.recorded.FirstSeen
 		if j.node.Open != j.finding.ID {
 			first = j.machine.At
 		}
-		work, err = w.Reseed.Reseed(ctx, j.node.ID, fmt.Sprintf("drift-hw-sync-%d-%d", first.Unix(), j.was.Acts), j.interval)
+		work, err = w.Reseed.Reseed(ctx, j.node.ID, fmt.Sprintf("drift-hw-sync-%d-%d", first.Unix(), j.recorded.Acts), j.interval)
 		if err != nil && broker.AsError(err).Kind == broker.Refused { // refused for now: the back-off counts from here nevertheless
 			work, err = taskcatalog.Clean(err.Error(), 300), nil
 		}
@@ -206,7 +206,7 @@ func (w *Watch) start(ctx context.Context, s *survey, j *judgedNode, running *in
 // decommission is the id of the run for a drift. The id is always the same, so the run is begun
 // once, whichever broker begins it and however often, and a later look recognises it.
 func (j *judgedNode) decommission() string {
-	return fmt.Sprintf("drift-%s-%d", j.node.ID, j.was.FirstSeen.Unix())
+	return fmt.Sprintf("drift-%s-%d", j.node.ID, j.recorded.FirstSeen.Unix())
 }
 
 // Details is what a drift's record holds besides the rule.

@@ -148,11 +148,11 @@ const atOnce = time.Hour
 func (s *survey) changed(j *judgedNode) (ways []Action) {
 	if j.found && !j.finding.Kept && s.changes(j) {
 		ways = append(ways, j.finding.Action)
-	} else if (j.was.Drift || j.was.Acts > 0) && s.at.Sub(j.was.FirstSeen) < atOnce {
-		r, _ := RuleOf(j.was.Rule)
+	} else if (j.recorded.Drift || j.recorded.Acts > 0) && s.at.Sub(j.recorded.FirstSeen) < atOnce {
+		r, _ := RuleOf(j.recorded.Rule)
 		ways = append(ways, r.Action)
 	}
-	if s.at.Sub(j.was.QuarantinedAt) < atOnce && !slices.Contains(ways, Quarantine) {
+	if s.at.Sub(j.recorded.QuarantinedAt) < atOnce && !slices.Contains(ways, Quarantine) {
 		ways = append(ways, Quarantine)
 	}
 	return ways

@@ -46,10 +46,10 @@ func (w *Watch) Plan(ctx context.Context, site broker.Site) (plan []Planned, loo
 			Finding: j.finding, NodeID: j.node.ID, Hostname: j.node.Hostname, NodeStatus: j.node.Status,
 			MAASStatus: cmp.Or(j.machine.StatusName, "absent"), Says: j.finding.AlertText(j.machine), Acts: s.pending(j), StoppedBy: stopped[j.finding.Action],
 		}
-		if j.finding.Action == Decommission && j.finding.Mode == Act && !s.view.Frozen && !j.node.Live && j.was.Acts == 0 {
+		if j.finding.Action == Decommission && j.finding.Mode == Act && !s.view.Frozen && !j.node.Live && j.recorded.Acts == 0 {
 			first := s.at
 			if j.node.Open == j.finding.ID {
-				first = j.was.FirstSeen
+				first = j.recorded.FirstSeen
 			}
 			p.Acts, p.After = true, first.Add(s.policy.Grace())
 		}

@@ -86,14 +86,14 @@ var (
 	deployed    = []maas.Status{maas.Deployed}
 )
 
-func is(statuses ...[]maas.Status) func(Machine, Node) bool {
+func hasStatus(statuses ...[]maas.Status) func(Machine, Node) bool {
 	of := slices.Concat(statuses...)
 	return func(m Machine, _ Node) bool { return !m.Absent && slices.Contains(of, m.Status) }
 }
 
 // and matches a machine that is Deployed and also satisfies more.
 func and(more func(Machine, Node) bool) func(Machine, Node) bool {
-	at := is(deployed)
+	at := hasStatus(deployed)
 	return func(m Machine, n Node) bool { return at(m, n) && more(m, n) }
 }
 
@@ -107,27 +107,27 @@ var Rules = []Rule{
 	{
 		ID: "released", MAAS: "Ready, or on the way there", Nodes: inUse, Severity: Critical, Action: Quarantine, Alert: AlertCritical, Default: Observe,
 		Text: "the machine was released, and not by a run of the broker", Expected: "Deployed",
-		holds: is(released),
+		holds: hasStatus(released),
 	},
 	{
 		ID: "redeployed", MAAS: "Allocated or Deploying", Nodes: inUse, Severity: Critical, Action: Quarantine, Alert: AlertCritical, Default: Observe,
 		Text: "the machine is being deployed again, and not by a run of the broker", Expected: "Deployed",
-		holds: is(reallocated),
+		holds: hasStatus(reallocated),
 	},
 	{
 		ID: "hardware_failed", MAAS: "Broken, Missing, or anything that failed", Nodes: inUse, Severity: High, Action: Quarantine, Alert: AlertCritical, Default: Observe,
 		Text: "MAAS has found the machine's hardware failed", Expected: "Deployed",
-		holds: is(failed),
+		holds: hasStatus(failed),
 	},
 	{
 		ID: "recommissioned", MAAS: "Commissioning", Nodes: inUse, Severity: Medium, Action: AlertOnly, Alert: AlertWarn, Default: Observe,
 		Text: "the machine is being commissioned", Expected: "Deployed",
-		holds: is(commission),
+		holds: hasStatus(commission),
 	},
 	{
 		ID: "in_maintenance", MAAS: "Testing or rescue mode", Nodes: inUse, Severity: Medium, Action: AlertOnly, Alert: AlertWarn, Default: Observe,
 		Text: "the machine is being tested or is in rescue mode", Expected: "Deployed",
-		holds: is(maintained),
+		holds: hasStatus(maintained),
 	},
 	{
 		ID: "mark_changed", MAAS: "Deployed, with another node's mark or without the one that it had", Nodes: inUse, Severity: Critical, Action: Quarantine, Alert: AlertCritical, Default: Observe,
@@ -161,12 +161,12 @@ var Rules = []Rule{
 	{
 		ID: "retired_deployed", MAAS: "Deployed", Nodes: []broker.NodeStatus{broker.Retired}, Severity: Low, Action: Decommission, Alert: AlertInfo, Default: Off, Kept: true,
 		Text: "the node is retired and its machine still deployed", Expected: "Ready",
-		holds: is(deployed),
+		holds: hasStatus(deployed),
 	},
 	{
 		ID: "retired_taken", MAAS: "absent, Ready, Allocated or Deploying", Nodes: idle, Severity: High, Action: AlertOnly, Alert: AlertWarn, Default: Observe,
 		Text: "the machine of a node that is out of use was released, deployed again or deleted, and not by a run of the broker", Expected: "Deployed",
-		holds: func(m Machine, n Node) bool { return m.Absent || is(released, reallocated)(m, n) },
+		holds: func(m Machine, n Node) bool { return m.Absent || hasStatus(released, reallocated)(m, n) },
 	},
 	{
 		ID: Unmanaged, MAAS: "any", Action: AlertOnly, Alert: AlertDebug, Default: Observe,

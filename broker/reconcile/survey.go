@@ -33,7 +33,7 @@ type survey struct {
 // judgedNode is a node with its machine.
 type judgedNode struct {
 	node     Node
-	was      store.MAASState // the record
+	recorded store.MAASState // the record
 	machine  Machine
 	interval time.Duration // of the machine's hardware sync
 	unknown  bool          // MAAS listed the machine in a form that cannot be read
@@ -83,7 +83,7 @@ func (s *survey) judge(list maas.Snapshot, syncs *syncs) {
 	s.judged = make([]*judgedNode, 0, len(s.view.Nodes))
 	for _, n := range s.view.Nodes {
 		state := s.view.States[n.ID]
-		j := &judgedNode{node: nodeOf(n, state, s.view.InRun[n.ID] != ""), was: state}
+		j := &judgedNode{node: nodeOf(n, state, s.view.InRun[n.ID] != ""), recorded: state}
 		j.node.Live = s.view.Live[n.ID]
 		switch m := byID[n.MAASSystemID]; {
 		case m != nil:
@@ -151,7 +151,7 @@ func (j *judgedNode) seen(site broker.Site) store.MAASState {
 
 // changed reports whether the new record differs from the stored one.
 func (j *judgedNode) changed(site broker.Site) bool {
-	now, was := j.seen(site), j.was
+	now, was := j.seen(site), j.recorded
 	return was.NodeID == "" || was.SiteID != now.SiteID || was.SystemID != now.SystemID || was.Status != now.Status || was.Power != now.Power ||
 		was.Marked != now.Marked || was.Host != now.Host || !slices.Equal(was.IPs, now.IPs)
 }

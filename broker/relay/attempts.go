@@ -27,8 +27,8 @@ const (
 // attempts bounds the load that nodes put on the store by trying to join. attempts has an entry for
 // each node that ever tried; the number of entries is bounded by the number of certificates.
 type attempts struct {
-	mu sync.Mutex
-	of map[string]*attemptLimits
+	mu     sync.Mutex
+	byNode map[string]*attemptLimits
 }
 
 // attemptLimits are the limits of one node. Only refused tries are charged to refused, because many
@@ -42,13 +42,13 @@ type attemptLimits struct {
 func (a *attempts) node(id string) *attemptLimits {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	t := a.of[id]
+	t := a.byNode[id]
 	if t == nil {
 		t = &attemptLimits{
 			all: rate.NewLimiter(tryRate, tryBurst), refused: rate.NewLimiter(rate.Every(refuseEvery), refuseBurst),
 			looking: make(chan struct{}, tryAtOnce),
 		}
-		a.of[id] = t
+		a.byNode[id] = t
 	}
 	return t
 }

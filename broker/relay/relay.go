@@ -125,7 +125,7 @@ func New(c Config) *Relay {
 		c.Log = zap.NewNop()
 	}
 	r := &Relay{
-		c: c, sessions: map[string]*session{}, opening: map[string]bool{}, attempts: attempts{of: map[string]*attemptLimits{}},
+		c: c, sessions: map[string]*session{}, opening: map[string]bool{}, attempts: attempts{byNode: map[string]*attemptLimits{}},
 		sources: sources{
 			// A handshake takes three round trips, with QUIC's Retry four.
 			begin:  strangers.NewRoom(strangers.Limits{Source: c.PerSource, All: c.Unfinished, Settle: c.HelloWithin / 5}, c.Known),
@@ -149,7 +149,7 @@ func (r *Relay) State(id string) (frame.State, error) {
 // its program has ended, or another relay has the session.
 func (r *Relay) AbsentSince(id string) (since time.Time) {
 	if s, err := r.session(id); err == nil {
-		since = s.shown.Load().gone
+		since = s.shown.Load().nodeGoneSince
 	}
 	return since
 }

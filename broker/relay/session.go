@@ -66,7 +66,7 @@ type session struct {
 	size        frame.Resize // last known size; zero: unknown
 	sizeTold    bool         // to this connection of the node
 	signals     []frame.Signal
-	again       *time.Timer // for the next early repeat
+	repeatTimer *time.Timer // for the next early repeat
 	resizes     *rate.Limiter
 	nodeControl *rate.Limiter
 	opControl   *rate.Limiter
@@ -83,16 +83,16 @@ type session struct {
 
 // sidesState is the published state of a session's sides.
 type sidesState struct {
-	state frame.State
-	by    string    // the connected operator; empty: nobody
-	gone  time.Time // since when the node is missing; zero: it is here, or not needed
+	state         frame.State
+	by            string    // the connected operator; empty: nobody
+	nodeGoneSince time.Time // since when the node is missing; zero: it is here, or not needed
 }
 
 // show publishes the standing to readers that do not wait for the session.
 func (s *session) show() {
 	now := sidesState{state: s.state()}
 	if s.node == nil && s.exit == nil {
-		now.gone = s.nodeGone
+		now.nodeGoneSince = s.nodeGone
 	}
 	if s.operator != nil {
 		now.by = s.by
@@ -109,7 +109,7 @@ func newSession(r *Relay, row broker.TerminalSession, rec *recording.Recorder, f
 		nodeGone: now, operatorGone: now, lastInput: now, resumed: from.resumed,
 		out:         output{from: from.at, kept: from.at},
 		window:      newWindow(now, from.at),
-		again:       time.NewTimer(time.Hour),
+		repeatTimer: time.NewTimer(time.Hour),
 		resizes:     rate.NewLimiter(resizeRate, resizeBurst),
 		moves:       rate.NewLimiter(moveRate, moveBurst),
 		nodeControl: rate.NewLimiter(controlRate, controlBurst), opControl: rate.NewLimiter(controlRate, controlBurst),
@@ -148,7 +148,7 @@ func (s *session) run(ctx context.Context) {
 	defer close(s.over)
 	tick := time.NewTicker(s.relay.c.Tick)
 	defer tick.Stop()
-	defer s.again.Stop()
+	defer s.repeatTimer.Stop()
 	defer s.tape.quiet.Stop()
 	for s.end == nil {
 		s.show()
@@ -157,7 +157,7 @@ func (s *session) run(ctx context.Context) {
 		toOperator, operatorFrame := s.operator.offer(s.nextForOperator)
 		soon, datagram, later := s.node.offerEarly(s.toNode)
 		if !later.IsZero() {
-			s.again.Reset(time.Until(later))
+			s.repeatTimer.Reset(time.Until(later))
 		}
 		select {
 		case <-ctx.Done():
@@ -191,7 +191,7 @@ func (s *session) run(ctx context.Context) {
 			s.wrote(w)
 		case d := <-s.denied:
 			s.handleDenial(d)
-		case <-s.again.C:
+		case <-s.repeatTimer.C:
 		case <-s.tape.quiet.C:
 		case <-tick.C:
 			s.look(s.relay.c.Now())

@@ -23,7 +23,7 @@ func (s *Server) expiry() expiry.Sources {
 
 // expiries exports the same list as metrics: of each kind the first to end.
 type expiries struct {
-	of expiry.Sources
+	sources expiry.Sources
 
 	mu   sync.Mutex
 	at   time.Time
@@ -59,7 +59,7 @@ func (e *expiries) Collect(out chan<- prometheus.Metric) {
 		if _, seen := first[i.What]; !seen && !i.At.IsZero() {
 			first[i.What] = i.At
 		}
-		if i.Near(e.of.Now()) {
+		if i.Near(e.sources.Now()) {
 			near[i.What]++
 		}
 	}
@@ -74,10 +74,10 @@ func (e *expiries) Collect(out chan<- prometheus.Metric) {
 func (e *expiries) items() ([]expiry.Item, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if now := e.of.Now(); e.at.IsZero() || broker.Elapsed(now, e.at) >= expiriesEvery {
+	if now := e.sources.Now(); e.at.IsZero() || broker.Elapsed(now, e.at) >= expiriesEvery {
 		ctx, done := context.WithTimeout(context.Background(), 5*time.Second)
 		defer done()
-		items, err := e.of.Items(ctx)
+		items, err := e.sources.Items(ctx)
 		if err != nil {
 			return nil, err
 		}

@@ -55,7 +55,7 @@ func newMetrics(db *store.DB, authority *trust.Authority, ends expiry.Sources, u
 		}
 	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.requests, m.results, m.refusals, build, &inventory{db: db, trust: authority, unwritable: unwritable}, &turnovers{db: db}, &expiries{of: ends},
+		m.requests, m.results, m.refusals, build, &inventory{db: db, trust: authority, unwritable: unwritable}, &turnovers{db: db}, &expiries{sources: ends},
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "hostler_store_statements_total", Help: "SQL statements that this broker sent to its database.",
 		}, func() float64 { return float64(db.Statements()) }))

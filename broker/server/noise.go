@@ -93,9 +93,9 @@ func (n *noiseLog) count(kind, rest, text string) {
 	}
 }
 
-// tell writes the counts of the kinds that are due. A kind that was quiet for noiseEvery is written
-// at once when it comes again.
-func (n *noiseLog) tell() {
+// writeCounts writes the counts of the kinds that are due. A kind that was quiet for noiseEvery is
+// written at once when it comes again.
+func (n *noiseLog) writeCounts() {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := n.now()
@@ -119,7 +119,7 @@ func (s *Server) recordStrangers(ctx context.Context) error {
 		Every: cmp.Or(s.c.Often, flushEvery), Log: s.c.Log, Cannot: "cannot record the number of refused strangers",
 		Turn: func(ctx context.Context) error {
 			for _, n := range s.noise {
-				n.tell()
+				n.writeCounts()
 			}
 			return s.db.FlushStrangers(ctx)
 		},

@@ -19,12 +19,12 @@ func TestFailedHandshakesAreTwoLinesInTenMinutes(t *testing.T) {
 		now = now.Add(10 * time.Millisecond)
 		out.Printf("http: TLS handshake error from 203.0.%d.7:%d: EOF", i%250, 1024+i)
 		out.Printf("http: TLS handshake error from [2001:db8::%x]:443: remote error: tls: bad certificate\x1b[2J", i)
-		n.tell()
+		n.writeCounts()
 	}
 	out.Printf("http: panic serving 203.0.113.7:1: a fault of ours\ngoroutine 7 [running]:")
 	now = now.Add(noiseEvery)
-	n.tell()
-	n.tell()
+	n.writeCounts()
+	n.writeCounts()
 	all := logged.All()
 	if len(all) != 3 {
 		t.Fatalf("14,000 failed handshakes and a panic are %d lines", len(all))
@@ -42,7 +42,7 @@ func TestFailedHandshakesAreTwoLinesInTenMinutes(t *testing.T) {
 
 	// After a quiet time the next one is in the log at once.
 	now = now.Add(noiseEvery)
-	n.tell()
+	n.writeCounts()
 	out.Printf("http: TLS handshake error from 203.0.113.7:1: EOF")
 	if got := logged.Len(); got != 4 {
 		t.Errorf("%d lines, want 4", got)

@@ -197,7 +197,7 @@ func TestNothingIsKeptOfWhoHasLeft(t *testing.T) {
 	if len(r.strangers)+len(r.named)+r.count+r.leaving != 0 {
 		t.Errorf("%d sources, %d names, %d strangers, %d leaving", len(r.strangers), len(r.named), r.count, r.leaving)
 	}
-	if len(r.known.of) != 2 || len(r.known.names) > 2 {
-		t.Errorf("known are %v", r.known.of)
+	if len(r.known.sources) != 2 || len(r.known.names) > 2 {
+		t.Errorf("known are %v", r.known.sources)
 	}
 }

@@ -45,20 +45,20 @@ func parse(text string) netip.Prefix {
 // polls make its address known to the relay. The number of names bounds its size, and only the
 // broker gives names.
 type Known struct {
-	mu    sync.Mutex
-	of    map[string]netip.Prefix
-	names map[netip.Prefix]int
+	mu      sync.Mutex
+	sources map[string]netip.Prefix
+	names   map[netip.Prefix]int
 }
 
 // NewKnown makes an empty Known.
 func NewKnown() *Known {
-	return &Known{of: map[string]netip.Prefix{}, names: map[netip.Prefix]int{}}
+	return &Known{sources: map[string]netip.Prefix{}, names: map[netip.Prefix]int{}}
 }
 
 func (k *Known) heard(name string, source netip.Prefix) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	before, was := k.of[name]
+	before, was := k.sources[name]
 	if was && before == source {
 		return
 	}
@@ -67,7 +67,7 @@ func (k *Known) heard(name string, source netip.Prefix) {
 			delete(k.names, before)
 		}
 	}
-	k.of[name] = source
+	k.sources[name] = source
 	k.names[source]++
 }
 

@@ -26,8 +26,8 @@ const (
 // contents caches the installed files of packages, by digest: a package never changes. An
 // unreadable package has no files.
 type contents struct {
-	mu sync.Mutex
-	of map[string][]taskcatalog.BaselineFile
+	mu            sync.Mutex
+	filesByDigest map[string][]taskcatalog.BaselineFile
 }
 
 // agentPackages are the published packages of the version that a node reports, the newest first.
@@ -79,7 +79,7 @@ func (q *Queue) agentPackages(ctx context.Context, n broker.Node) ([]taskcatalog
 func (q *Queue) filesOf(ctx context.Context, digest string) ([]taskcatalog.BaselineFile, error) {
 	q.packages.mu.Lock()
 	defer q.packages.mu.Unlock()
-	if files, ok := q.packages.of[digest]; ok {
+	if files, ok := q.packages.filesByDigest[digest]; ok {
 		return files, nil
 	}
 	_, content, err := q.c.DB.OpenPackage(ctx, digest)
@@ -105,6 +105,6 @@ func (q *Queue) filesOf(ctx context.Context, digest string) ([]taskcatalog.Basel
 		q.c.Log.Warn("an agent package cannot be compared with what nodes have (publish a package from make package)", zap.String("digest", digest), zap.Error(bad))
 		files = nil
 	}
-	q.packages.of[digest] = files
+	q.packages.filesByDigest[digest] = files
 	return files, nil
 }

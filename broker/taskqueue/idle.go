@@ -22,18 +22,18 @@ const (
 // need no query. A lost hint is corrected by the next look. While no hints are followed, no node
 // counts as idle.
 type idle struct {
-	mu sync.Mutex
-	of map[string]*mark // by node; nil: hints are not followed
+	mu     sync.Mutex
+	byNode map[string]*mark // by node; nil: hints are not followed
 }
 
-// mark is the knowledge about one node. A mark counts only while it is in idle.of.
+// mark is the knowledge about one node. A mark counts only while it is in idle.byNode.
 type mark struct{ epoch int64 }
 
 // at reports whether nothing is open for a node at this epoch.
 func (i *idle) at(nodeID string, epoch int64) bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	m := i.of[nodeID]
+	m := i.byNode[nodeID]
 	return m != nil && m.epoch == epoch
 }
 
@@ -43,8 +43,8 @@ func (i *idle) beginQuery(nodeID string) (found func(epoch int64)) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	m := new(mark)
-	if i.of != nil {
-		i.of[nodeID] = m
+	if i.byNode != nil {
+		i.byNode[nodeID] = m
 	}
 	return func(epoch int64) {
 		i.mu.Lock()
@@ -58,7 +58,7 @@ func (i *idle) follow() (end func()) {
 	set := func(of map[string]*mark) {
 		i.mu.Lock()
 		defer i.mu.Unlock()
-		i.of = of
+		i.byNode = of
 	}
 	set(map[string]*mark{})
 	return func() { set(nil) }
@@ -68,14 +68,14 @@ func (i *idle) follow() (end func()) {
 func (i *idle) clear(nodeID string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	delete(i.of, nodeID)
+	delete(i.byNode, nodeID)
 }
 
 // forget marks all nodes as not idle, also nodes with a query in progress.
 func (i *idle) forget() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	clear(i.of)
+	clear(i.byNode)
 }
 
 // keepLooking looks now and then until ctx ends.

@@ -124,7 +124,7 @@ func acceptDowngrades(least string, out *certificate.Clean) {
 
 // cleaned is the task that deleted the tenant's files; empty: none succeeded.
 func (s *Turnover) cleaned(out *certificate.Clean) (taskID string) {
-	did, asked := s.of("cleanup_storage")
+	did, asked := s.lastTask("cleanup_storage")
 	if asked && slices.ContainsFunc(out.Tasks, func(t certificate.Task) bool { return t.ID == did.ID && t.Outcome == taskcatalog.OutcomeSucceeded }) {
 		return did.ID
 	}

@@ -56,7 +56,7 @@ func (c *Chains) SoftReset() chain.Chain[Turnover] {
 	}
 	rotated := 1 + slices.IndexFunc(stages, func(s stage) bool { return s.Name == "rotate_node_identity" })
 	for i, s := range stages[rotated:] {
-		stages[rotated+i] = c.alone(s)
+		stages[rotated+i] = c.refuseConflict(s)
 	}
 	return chain.Chain[Turnover]{Kind: SoftReset.Kind(), Failing: c.diagnose, Stages: stages}
 }

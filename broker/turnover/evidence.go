@@ -40,7 +40,7 @@ func exposures(s *Turnover, n broker.Node, env certificate.Environment) []certif
 // machine's state since then is unknown.
 func (c *Chains) refuseStale(do func(context.Context, *run) error) func(context.Context, *run) error {
 	return func(ctx context.Context, r *run) error {
-		looked, did := r.State.of("validate_clean_node")
+		looked, did := r.State.lastTask("validate_clean_node")
 		if !did {
 			return do(ctx, r)
 		}

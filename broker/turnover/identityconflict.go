@@ -12,10 +12,10 @@ import (
 // conflictCode is the code for two holders of one identity, used everywhere.
 const conflictCode = "identity_conflict"
 
-// alone stops a stage for a person if two parties act with the node's present identity. Either
-// may have signed the run's evidence, and one may be the tenant. A new key resolves the conflict,
-// or an operator accepts the conflicts seen so far.
-func (c *Chains) alone(s stage) stage {
+// refuseConflict stops a stage for a person if two parties act with the node's present identity.
+// Either may have signed the run's evidence, and one may be the tenant. A new key resolves the
+// conflict, or an operator accepts the conflicts seen so far.
+func (c *Chains) refuseConflict(s stage) stage {
 	do := s.Do
 	s.Do = func(ctx context.Context, r *run) error {
 		seen, err := c.Nodes.IdentityConflict(ctx, r.State.NodeID)

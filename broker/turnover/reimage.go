@@ -44,7 +44,7 @@ func (c *Chains) Reimage() chain.Chain[Turnover] {
 		{Name: "issue_clean_certificate", Do: c.refuseStale(c.certify), Retry: retries("issue_clean_certificate"), Limit: within(records), About: aboutCertify},
 		{Name: "enable_node", Do: c.enable, Retry: retries("enable_node"), Limit: within(records), About: aboutEnable},
 	} {
-		stages = append(stages, c.alone(c.refuseFormerSystem(s)))
+		stages = append(stages, c.refuseConflict(c.refuseFormerSystem(s)))
 	}
 	return chain.Chain[Turnover]{Kind: Reimage.Kind(), Probe: c.probe, Failing: c.diagnose, Stages: stages}
 }

@@ -193,8 +193,8 @@ func (s *Turnover) done(d Done) {
 	s.Tasks = append(s.Tasks, d)
 }
 
-// of finds the last task of a stage; false: none.
-func (s *Turnover) of(stage string) (Done, bool) {
+// lastTask finds the last task of a stage; false: none.
+func (s *Turnover) lastTask(stage string) (Done, bool) {
 	at := slices.IndexFunc(s.Tasks, func(d Done) bool { return d.Stage == stage && d.For == "" })
 	if at < 0 {
 		return Done{}, false

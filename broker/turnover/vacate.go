@@ -21,7 +21,7 @@ type Tenants interface {
 
 // cleanVacant is cleanStorage for a node that stays in service, after its users have gone.
 func (c *Chains) cleanVacant(ctx context.Context, r *run) error {
-	if _, asked := r.State.of(r.Stage); !asked {
+	if _, asked := r.State.lastTask(r.Stage); !asked {
 		if err := c.vacate(ctx, r); err != nil {
 			return err
 		}

@@ -86,7 +86,7 @@ func put(file *os.File, raw []byte, l Login, ended bool) error {
 		if err != nil {
 			return err
 		}
-		if !of(had, l) {
+		if !matches(had, l) {
 			continue
 		}
 		if ended && pid(had) != l.PID {

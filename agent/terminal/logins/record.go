@@ -81,8 +81,8 @@ func (f form) encode(l Login, at time.Time, ended bool) []byte {
 	return raw
 }
 
-// of reports whether a record of utmp belongs to the terminal of l.
-func of(raw []byte, l Login) bool {
+// matches reports whether a record of utmp belongs to the terminal of l.
+func matches(raw []byte, l Login) bool {
 	kind := binary.NativeEndian.Uint16(raw[typeAt:])
 	return kind >= initProcess && kind <= deadProcess && text(raw[idAt:idAt+4]) == l.id()
 }

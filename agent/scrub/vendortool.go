@@ -12,11 +12,11 @@ import (
 // validate runs the driver check of the profiles. Without a profile for the check the scrub does
 // not begin.
 func (s *Scrub) validate(ctx context.Context) error {
-	return s.ask(ctx, profiles.StepDriverValidate, "driver_invalid", "the driver is incomplete")
+	return s.runVendorTool(ctx, profiles.StepDriverValidate, "driver_invalid", "the driver is incomplete")
 }
 
-// ask runs a step without a builtin: the vendor's own tool gives the answer.
-func (s *Scrub) ask(ctx context.Context, step string, code taskcatalog.Code, wrong string) error {
+// runVendorTool runs a step without a builtin: the vendor's own tool gives the answer.
+func (s *Scrub) runVendorTool(ctx context.Context, step string, code taskcatalog.Code, wrong string) error {
 	for _, vendor := range s.Vendors {
 		mine := slices.DeleteFunc(s.live(), func(u *unit) bool { return u.device.Vendor != vendor })
 		if len(mine) == 0 {
@@ -61,7 +61,7 @@ const (
 // can be broken: the missing toolkit is recorded, and is no finding.
 func (s *Scrub) containers(ctx context.Context) error {
 	if engine := s.Facts.Keys["container.runtime"]; engine != "" && engine != "none" {
-		return s.ask(ctx, profiles.StepContainerRuntime, codeContainersBroken, "containers cannot use the GPUs in their present state")
+		return s.runVendorTool(ctx, profiles.StepContainerRuntime, codeContainersBroken, "containers cannot use the GPUs in their present state")
 	}
 	for _, vendor := range s.Vendors {
 		i := slices.IndexFunc(s.units, func(u *unit) bool { return u.device.Vendor == vendor && !u.done })
