@@ -72,7 +72,7 @@ demo-onboarding: build
 RACE := -race -gcflags='modernc.org/...=-race=false' -gcflags='crypto/internal/...=-race=false' -timeout 15m
 test: setup-test
 	raced=$$(.ci/packages raced) && CGO_ENABLED=1 go test -vet=off $(RACE) $$raced
-	CGO_ENABLED=1 go test -vet=off $(RACE) -run 'Stream|Follower|Walk|Socket|Session|Terminal|GoesOnWhere|FromItsBMC|Batch' ./broker/adminapi
+	CGO_ENABLED=1 go test -vet=off $(RACE) -run 'Stream|Follower|Walk|Socket|Session|Terminal|GoesOnWhere|FromItsBMC|Batch|Waits|Followed|AnOperatorWho|UnderOneKey' ./broker/adminapi
 	plain=$$(.ci/packages plain) && CGO_ENABLED=1 go test -vet=off -timeout 15m $$plain
 race: setup-test
 	CGO_ENABLED=1 go test $(RACE) ./...

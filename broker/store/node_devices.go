@@ -260,7 +260,7 @@ func (db *DB) AcceptDevices(ctx context.Context, actor broker.Actor, nodeID stri
 				after[i].State = broker.DeviceFound
 			case after[i].State == broker.DeviceFound && broker.AcceptDisk(after, i, f, system):
 			default:
-				return refuse(broker.Errorf(broker.Refused, "device_not_wrong", "cannot accept %s %s of node %s: the part is %s, and nothing about it differs from the record", after[i].Kind, after[i].ID, nodeID, after[i].State), e)
+				return refuse(broker.Errorf(broker.Refused, "device_not_wrong", "cannot accept %s %s of node %s: the part is %s, and there is nothing to accept", after[i].Kind, after[i].ID, nodeID, after[i].State), e)
 			}
 			after[i].Since, after[i].Reason = t.now, reason
 		}

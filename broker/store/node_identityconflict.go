@@ -47,7 +47,7 @@ func (t *tx) identityConflict(ctx context.Context, n broker.Node, why string, re
 	}); err != nil {
 		return err
 	}
-	e := entry(nodeActor(n.ID), IdentityConflictEvent, n.ID)
+	e := entry(nodeActor(n.ID), "node.identity_conflict", n.ID)
 	e.Code, e.Reason = conflictCode, why
 	e.Before, e.After = small("status", before), small("status", n.Status, "remotes", remotes)
 	return t.audit(ctx, e)

@@ -58,7 +58,7 @@ freezes with --force.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.changeFreeze(c, p.FreezePut, func(remote *client.Client) (*api.FreezeResult, error) { return remote.Unfreeze(c.Context(), p) }, func(r *api.FreezeResult) {
 				if !r.Changed {
-					a.note("no freeze names exactly %s (see hostler freeze status)", siteWords(r.Site))
+					a.note("there is no freeze of %s itself (see hostler freeze status)", siteWords(r.Site))
 				}
 				for _, h := range r.Standing {
 					a.note("still frozen: %s, by %s: %s", siteWords(h.Site), h.By, h.Reason)

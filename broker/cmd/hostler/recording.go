@@ -125,7 +125,7 @@ block in which it is missing (with gaps).`,
 			}
 			switch {
 			case !r.Intact:
-				return broker.Errorf(broker.Internal, "recording_broken", "the recording of session %s was changed: %s (leave the database unchanged)", r.SessionID, r.What)
+				return broker.Errorf(broker.Internal, "recording_broken", "the recording of session %s was changed, or a part of it is missing: %s (leave the database unchanged)", r.SessionID, r.What)
 			case r.Ended && !r.Complete:
 				return broker.Errorf(broker.Refused, "recording_gaps", "the recording of session %s has gaps: %s (the rest is unchanged; hostler recording play shows the gaps)", r.SessionID, r.What)
 			case !r.Complete:

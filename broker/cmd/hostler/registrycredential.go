@@ -122,7 +122,7 @@ func (a *app) showRegistries(v any, items []api.RegistryCredential) error {
 			render.More("SET"), render.Keep("REASON"),
 		}, rows)
 		if len(rows) == 0 {
-			a.note("no registry credentials: nodes pull only from public repositories")
+			a.note("no registry credentials: nodes pull only from repositories that need no account")
 		}
 	})
 }

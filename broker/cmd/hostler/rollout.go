@@ -33,9 +33,10 @@ func rolloutStartCommand(a *app) *cobra.Command {
 key=value,key=value over labels, facts, site and sku. Canaries go first, then wave
 after wave. After each wave the nodes are watched for the soak time, and until all
 of them are heard. A node is done when it reports the release, answers, has renewed
-its certificate, and is as fit for a tenant as before. A node that fails gets its
-previous release back, by its own watcher or by the rollout. If too many nodes fail,
-or one canary fails, no more nodes start and the rollout stops for an operator; with
+its certificate, and is as fit for a tenant as before. A node on which the release does
+not start, or that is less fit with it, gets its previous release back where that is
+possible: by its own watcher or by the rollout. If too many nodes fail, or one canary
+fails, no more nodes start and the rollout stops for an operator; with
 --on-failure rollback it then takes the release back from all nodes.
 
 Nodes are left out that run the release or a newer one, are pinned to another one,

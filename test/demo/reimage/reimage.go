@@ -28,7 +28,7 @@ func (d *demo) reimage(ctx context.Context) error {
 	if d.run, err = d.LastTurnover(ctx, node); err != nil || d.run.Class != "state_ambiguity" || d.run.Code != "previous_os_alive" {
 		return fmt.Errorf("the reimage is %+v: %w", d.run, err)
 	}
-	d.Saw("the identity that was copied before the release was refused, and the reimage stopped for a person: the previous OS is still alive")
+	d.Saw("the identity that was copied before the release was refused, and the reimage stopped for a person: the previous OS is still running")
 	return nil
 }
 
