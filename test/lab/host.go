@@ -7,15 +7,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"os/exec"
 	"path"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 )
 
@@ -36,12 +32,9 @@ type Host struct {
 // Agent enrols with a token as the agent of a machine of MAAS, and serves until ctx ends.
 type Agent func(ctx context.Context, systemID, token string) error
 
-// NewHost makes hardware that is switched off, whose agent is a process on this machine with
-// read-only permission. Region returns the address of the region that installs the host. The caller
-// must Close the host.
-func (l *Lab) NewHost(region func() string) *Host { return NewHost(region, l.runAgent) }
-
-// NewHost is Lab.NewHost with another agent.
+// NewHost makes hardware that is switched off, with the agent of the systems that are installed on
+// it. Region returns the address of the region that installs the host. The caller must Close the
+// host.
 func NewHost(region func() string, agent Agent) *Host { return &Host{region: region, agent: agent} }
 
 // Install implements maassim.Guest. The earlier system's agent ends before the new one starts. A
@@ -212,34 +205,4 @@ func signalWorking(ctx context.Context, c map[string]string) error {
 		url.QueryEscape(c["consumer_key"]), url.QueryEscape(c["token_key"]), url.QueryEscape("&"+c["token_secret"]), now.Unix(), strconv.FormatInt(now.UnixNano(), 36)))
 	_, err = do(req)
 	return err
-}
-
-// runAgent enrols an agent with read-only permission and runs it until ctx ends.
-func (l *Lab) runAgent(ctx context.Context, systemID, token string) error {
-	var trust struct {
-		CASHA256 string `json:"ca_sha256"`
-	}
-	if err := l.JSON(ctx, &trust, "trust", "show"); err != nil {
-		return err
-	}
-	dir := l.Path("host-" + systemID)
-	tokenFile, config := filepath.Join(dir, "token"), filepath.Join(dir, "agent.yaml")
-	text := fmt.Sprintf("broker: https://%s\nca_sha256: %s\ntoken_file: %s\nmaas_system_id: %s\nstate_dir: %s\nstatus_file: %s\nallow: probe\n",
-		l.agentAddr, trust.CASHA256, tokenFile, systemID, filepath.Join(dir, "state"), filepath.Join(dir, "status.json"))
-	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(tokenFile, []byte(token+"\n"), 0o600), os.WriteFile(config, []byte(text), 0o600)); err != nil {
-		return err
-	}
-	log, err := os.Create(filepath.Join(dir, "agent.log"))
-	if err != nil {
-		return err
-	}
-	defer func() { _ = log.Close() }()
-	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "hostler-agent"), "run", "--config", config)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Stdout, cmd.Stderr = log, log
-	if err := cmd.Run(); err != nil {
-		said, _ := os.ReadFile(log.Name())
-		return fmt.Errorf("the agent of machine %s ended: %w\n%s", systemID, err, said)
-	}
-	return nil
 }

@@ -96,7 +96,7 @@ func (t *try) rack() (err error) {
 	}
 	t.box = maassim.Box(1)
 	t.box.Disks = t.box.Disks[len(t.box.Disks)-1:] // the disk that the node boots from
-	options := simnode.Options{Program: t.program(), Folder: t.Lab.Path("node"), Box: t.box, Broker: t.broker}
+	options := simnode.Options{Program: t.program(), Folder: t.Lab.Path("node"), Box: t.box, Broker: simnode.BrokerOf(t.Lab)}
 	if t.node, err = simnode.New(options); err != nil {
 		return err
 	}
@@ -107,15 +107,6 @@ func (t *try) rack() (err error) {
 }
 
 func (t *try) program() string { return filepath.Join(t.Bin, "hostler-agent") }
-
-// broker is where the node finds the broker.
-func (t *try) broker(ctx context.Context) (url, caSHA256 string, err error) {
-	var trust struct {
-		CASHA256 string `json:"ca_sha256"`
-	}
-	err = t.Lab.JSON(ctx, &trust, "trust", "show")
-	return "https://" + t.Lab.AgentAddress(), trust.CASHA256, err
-}
 
 // watched types a long command and draws its progress. Of the answer it shows the stages alone.
 func (t *try) watched(ctx context.Context, args ...string) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -15,6 +16,9 @@ import (
 )
 
 func main() {
+	// The kernel kills the broker when the thread that started it ends (Pdeathsig). The agents run in
+	// this process, and threads end with them.
+	runtime.LockOSThread()
 	bin := flag.String("bin", "bin", "where the programs are")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
@@ -28,12 +32,12 @@ func main() {
 
 func run(ctx context.Context, bin string) error {
 	s := story.New(os.Stdout)
-	s.Say("A rack of machines is onboarded by a MAAS region, which is simulated. What it installs is an agent that may only look.")
+	s.Say("A rack of machines is onboarded by a MAAS region, which is simulated. What it installs are systems whose file system is a directory, with the agent and two fake GPUs.")
 	l, err := lab.New(bin, "127.0.0.1")
 	if err != nil {
 		return err
 	}
-	d := &demo{Play: &play.Play{Story: s, Lab: l}}
+	d := &demo{Play: &play.Play{Story: s, Lab: l, Bin: bin}}
 	defer d.close()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Minute)
 	defer cancel()

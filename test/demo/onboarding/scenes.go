@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,11 +16,12 @@ import (
 	"github.com/hostler/hostler/test/demo/play"
 	"github.com/hostler/hostler/test/lab"
 	"github.com/hostler/hostler/test/maassim"
+	"github.com/hostler/hostler/test/try/simnode"
 )
 
 const (
 	dc    = "dc1"
-	sku   = "xe9680.no-gpu"
+	sku   = "h100.2gpu"
 	rack  = 4 // machines in it
 	blank = 3 // the number of the machine without a boot disk
 	late  = rack + 1
@@ -82,28 +84,37 @@ func (d *demo) site(ctx context.Context) error {
 	var bmc maassim.BMC
 	for n := 1; n <= late; n++ {
 		box := maassim.Box(n)
-		h := d.Lab.NewHost(func() string { return d.region.At("127.0.0.1") })
+		box.Disks = box.Disks[len(box.Disks)-1:] // the disk that the node boots from
+		node, err := simnode.New(simnode.Options{
+			Program: filepath.Join(d.Bin, "hostler-agent"), Folder: d.Lab.Path(hostname(n)), Box: box, Broker: simnode.BrokerOf(d.Lab),
+		})
+		if err != nil {
+			return err
+		}
+		h := lab.NewHost(func() string { return d.region.At("127.0.0.1") }, node.Agent)
 		box.Guest, d.hosts[box.BMC.Address] = h, h
 		box.BMC.User, box.BMC.Password = "root", "rack-c07"
 		if n == blank {
-			i := slices.IndexFunc(box.Disks, func(k maassim.Disk) bool { return k.Model == "DELLBOSS VD" })
-			d.boss = box.Disks[i]
-			box.Disks = slices.Delete(box.Disks, i, i+1)
+			d.boss, box.Disks = box.Disks[0], nil
 		}
 		sim.PlugIn(box)
 		bmc = box.BMC
 	}
 	sim.Arrange(maassim.Arranged{Hardware: maassim.Box(taken), Status: maassim.Deployed, Owner: "somebody", Hostname: db, PowerOn: true})
 	d.Say("A simulated MAAS 3.6 at %s has %d new machines in its rack. It has deployed %s, which is somebody's.", d.region.At("127.0.0.1"), late, db)
-	key, password := d.Lab.Path("maas.key"), d.Lab.Path("bmc.pw")
-	if err := errors.Join(os.WriteFile(key, []byte(d.region.APIKey()+"\n"), 0o600), os.WriteFile(password, []byte(bmc.Password+"\n"), 0o600)); err != nil {
+	key, password, profiles := d.Lab.Path("maas.key"), d.Lab.Path("bmc.pw"), d.Lab.Path("profiles.yaml")
+	if err := errors.Join(os.WriteFile(profiles, simnode.Profiles, 0o600), os.WriteFile(key, []byte(d.region.APIKey()+"\n"), 0o600), os.WriteFile(password, []byte(bmc.Password+"\n"), 0o600)); err != nil {
 		return err
 	}
 	for _, args := range [][]string{
+		{"resolver", "push", profiles, "--nodes", "all", "--version", "simulated"},
 		{"site", "create", dc, "--region-code", "eu-1", "--api-base-url", d.region.At("127.0.0.1") + "/MAAS", "--pxe-iface", "ens19", "--node-pxe-iface", "eno8303"},
 		{"site", "credentials", dc, "--maas-token-file", key, "--power-user", bmc.User, "--power-password-file", password},
 		{"site", "profile", "update", dc, "default", "--set", "hardware_sync_interval=3m"},
-		{"sku", "create", sku},
+		{
+			"sku", "create", sku, "--gpu-vendor", "nvidia", "--gpu-model", "H100",
+			"--gpu-count", fmt.Sprint(simnode.GPUs), "--gpu-memory", simnode.Memory,
+		},
 	} {
 		if err := d.Hostler(ctx, 3, args...); err != nil {
 			return err
@@ -239,7 +250,7 @@ func (d *demo) freeze(ctx context.Context) error {
 		return fmt.Errorf("at a frozen site it is %+v: %w", all, err)
 	}
 	// The freeze stands at the top of the status screen.
-	d.Say("The agents here look at the machine that runs this demo, not at the simulated ones: the disks that status tells of are therefore not the expected ones.")
+	d.Say("The agents here are part of this demo's program, of which there is no release: status calls that drift, of an unknown build.")
 	d.Typed("hostler status")
 	text, err := d.Lab.Hostler(ctx, "status")
 	d.Printed(text, 40)

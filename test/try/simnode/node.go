@@ -25,6 +25,7 @@ import (
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/test/fakegpu"
+	"github.com/hostler/hostler/test/lab"
 	"github.com/hostler/hostler/test/maassim"
 )
 
@@ -42,6 +43,17 @@ type Options struct {
 	Box     maassim.Hardware
 	// Broker returns the broker's URL for nodes and the digest of its root.
 	Broker func(context.Context) (url, caSHA256 string, err error)
+}
+
+// BrokerOf is where a node finds the broker of a lab, for Options.
+func BrokerOf(l *lab.Lab) func(context.Context) (url, caSHA256 string, err error) {
+	return func(ctx context.Context) (url, caSHA256 string, err error) {
+		var trust struct {
+			CASHA256 string `json:"ca_sha256"`
+		}
+		err = l.JSON(ctx, &trust, "trust", "show")
+		return "https://" + l.AgentAddress(), trust.CASHA256, err
+	}
 }
 
 // Node is a simulated node.
