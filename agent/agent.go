@@ -133,7 +133,8 @@ func New(c Config) (*Agent, error) {
 	}
 	a.host = &host.Host{
 		Machine: c.Machine, Now: c.Now, Rand: c.Rand, Log: c.Log, Version: c.Version,
-		Accounts: a.ledger.Accounts(), Marks: a.ledger, Systemd: c.Systemd, Trust: a.acceptTrust, Rotate: a.rotateIdentity, Rotated: a.rotated,
+		Accounts: a.ledger.Accounts(), Marks: a.ledger, Systemd: c.Systemd, Trust: a.acceptTrust, Rotate: a.rotateIdentity,
+		Rotated:  a.rotated,
 		Profiles: resolver.Open(filepath.Join(c.StateDir, "profiles")), Commands: runner, Facts: a.facts,
 		GPU: c.GPU, Openers: gpu.Openers, Stopped: a.ledger, Overwrites: a.ledger, Ledger: a.ledger, TaskStatus: a.taskStatus,
 		Scratch: c.Scratch, ContainerRoots: c.ContainerRoots, StateDir: c.StateDir, ConfigDir: c.ConfigDir,
@@ -145,7 +146,8 @@ func New(c Config) (*Agent, error) {
 	if err := profiles.Damaged(); err != nil {
 		c.Log.Error("cannot use the node's resolver profiles; the compiled-in profiles are in force", zap.Error(err))
 	}
-	c.Log.Info("resolver profiles in force", zap.String("version", profiles.InForce().Version), zap.String("digest", profiles.InForce().Digest()))
+	c.Log.Info("resolver profiles in force", zap.String("version", profiles.InForce().Version),
+		zap.String("digest", profiles.InForce().Digest()))
 	a.setReport(c.report(nil))
 	a.inbox = &inbox.Inbox{
 		Now:   c.Now,
@@ -156,7 +158,8 @@ func New(c Config) (*Agent, error) {
 			_, ok := c.Handlers(typ.Name, typ.Version)
 			return ok
 		},
-		Allow: c.Allow, Capabilities: func() map[string]string { return a.nodeReport.Load().report.Capabilities }, Allocations: a.allocations,
+		Allow: c.Allow, Capabilities: func() map[string]string { return a.nodeReport.Load().report.Capabilities },
+		Allocations: a.allocations,
 	}
 	a.status = Status{Version: c.Version, PID: os.Getpid(), Allow: string(c.Allow), Phase: PhaseStarting}
 	return a, nil
@@ -256,7 +259,8 @@ func (a *Agent) putBack(ctx context.Context, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for _, unit := range scrub.PutBack(ctx, a.ledger, a.Systemd, a.GPU) {
-		a.Log.Warn("a scrub stopped services or switched off settings and did not restore them", zap.String("unit", unit.Unit), zap.Bool("put_back", unit.PutBack), zap.String("message", unit.Message))
+		a.Log.Warn("a scrub stopped services or switched off settings and did not restore them", zap.String("unit", unit.Unit),
+			zap.Bool("put_back", unit.PutBack), zap.String("message", unit.Message))
 	}
 }
 

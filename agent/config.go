@@ -147,7 +147,8 @@ func (f *File) check() error {
 	}
 	for key, value := range f.Capabilities {
 		if !capabilityKey.MatchString(key) || len(key) > 128 || len(value) > 128 {
-			return fmt.Errorf("capabilities: %q is not a valid capability name, or its value is longer than 128 bytes", taskcatalog.Clean(key, 80))
+			return fmt.Errorf("capabilities: %q is not a valid capability name, or its value is longer than 128 bytes",
+				taskcatalog.Clean(key, 80))
 		}
 	}
 	paths := slices.Concat([]string{f.StateDir, f.StatusFile}, f.Scratch, slices.Collect(maps.Keys(f.ContainerRoots)))

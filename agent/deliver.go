@@ -83,7 +83,8 @@ func (a *Agent) handleRedelivery(d wire.Delivery, digest string) bool {
 	if err := a.ledger.Delivered(d.TaskID, d.Attempt); err != nil {
 		a.Log.Error("cannot record that a task was delivered again", zap.String("task", d.TaskID), zap.Error(err))
 	}
-	a.logTask(&e.Task).Info("the task was delivered again; it does not run again", zap.Int("attempt", d.Attempt), zap.String("state", string(e.State)))
+	a.logTask(&e.Task).Info("the task was delivered again; it does not run again", zap.Int("attempt", d.Attempt),
+		zap.String("state", string(e.State)))
 	wake(a.results)
 	return true
 }
@@ -108,8 +109,12 @@ const maxRefusals = 64
 
 func (a *Agent) refuse(d wire.Delivery, digest string, why *inbox.Refusal) {
 	id := taskcatalog.Clean(d.TaskID, 80)
-	a.Log.Warn("refused a task: "+why.Message, zap.String("who", "broker"), zap.String("node", a.nodeID()), zap.String("task", id), zap.String("code", string(why.Code)))
-	result := wire.ResultRequest{Attempt: d.Attempt, Outcome: taskcatalog.OutcomeRefused, Code: why.Code, Message: taskcatalog.Clean(why.Message, taskcatalog.MaxText)}
+	a.Log.Warn("refused a task: "+why.Message, zap.String("who", "broker"), zap.String("node", a.nodeID()), zap.String("task", id),
+		zap.String("code", string(why.Code)))
+	result := wire.ResultRequest{
+		Attempt: d.Attempt, Outcome: taskcatalog.OutcomeRefused, Code: why.Code,
+		Message: taskcatalog.Clean(why.Message, taskcatalog.MaxText),
+	}
 	if why.Task != nil {
 		err := a.ledger.Refuse(*why.Task, digest, result, a.Now())
 		if err == nil {

@@ -71,7 +71,8 @@ func (a *Agent) compose(r *run, ret handlerResult, outcome taskcatalog.Outcome) 
 // unsendableResult is the result of a run whose own result cannot be sent.
 func (a *Agent) unsendableResult(r *run, why error) wire.ResultRequest {
 	a.logTask(r.task).Error("the task's result cannot be sent", zap.Error(why))
-	return a.compose(r, handlerResult{err: taskcatalog.Errorf(taskcatalog.CodeHandlerFailed, "%s ran, and %v", r.typ.ID(), why)}, taskcatalog.OutcomeFailed)
+	return a.compose(r, handlerResult{err: taskcatalog.Errorf(taskcatalog.CodeHandlerFailed, "%s ran, and %v", r.typ.ID(), why)},
+		taskcatalog.OutcomeFailed)
 }
 
 func size(r wire.ResultRequest) int {

@@ -61,7 +61,8 @@ func (a *Agent) firstBoot(ctx context.Context) error {
 // cloudInitPatience is over. An enrolling unit that is interrupted enrols again with the token
 // file.
 func (a *Agent) mayEraseSecrets(begun time.Time) bool {
-	return a.Allow != inbox.AllowProbe && firstboot.Enrolled(a.Machine) && (!firstboot.CloudInitRunning(a.Machine.Dir()) || a.Now().Sub(begun) > cloudInitPatience)
+	return a.Allow != inbox.AllowProbe && firstboot.Enrolled(a.Machine) &&
+		(!firstboot.CloudInitRunning(a.Machine.Dir()) || a.Now().Sub(begun) > cloudInitPatience)
 }
 
 // disableCloudInit turns cloud-init off if Hostler ran the first boot and the first boot is

@@ -73,7 +73,9 @@ func Enroll(ctx context.Context, c Config, b identity.Source) (*identity.Member,
 	return enrollWith(ctx, &c, state, found, c.report(facts))
 }
 
-func enrollWith(ctx context.Context, c *Config, state *identity.State, b *identity.Bootstrap, report identity.Report) (*identity.Member, error) {
+func enrollWith(ctx context.Context, c *Config, state *identity.State, b *identity.Bootstrap, report identity.Report) (*identity.Member,
+	error,
+) {
 	client, err := uplink.New(uplink.Options{Broker: b.Broker, CASHA256: b.CASHA256, Version: c.Version, Now: c.Now, Dial: c.Dial})
 	if err != nil {
 		return nil, err
@@ -83,7 +85,8 @@ func enrollWith(ctx context.Context, c *Config, state *identity.State, b *identi
 	if err != nil {
 		return nil, err
 	}
-	c.Log.Info("enrolled", zap.String("node", m.NodeID), zap.Int64("epoch", m.Epoch), zap.String("source", b.Source), zap.String("broker", b.Broker))
+	c.Log.Info("enrolled", zap.String("node", m.NodeID), zap.Int64("epoch", m.Epoch), zap.String("source", b.Source),
+		zap.String("broker", b.Broker))
 	return m, nil
 }
 

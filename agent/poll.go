@@ -21,7 +21,8 @@ const trialPause = 90 * time.Second
 
 var (
 	errLaneFreed   = errors.New("a lane is free again")
-	errIdleAnswers = taskcatalog.Errorf(uplink.CodeUnavailable, "the broker answers polls at once and without tasks; the agent polls more slowly")
+	errIdleAnswers = taskcatalog.Errorf(uplink.CodeUnavailable,
+		"the broker answers polls at once and without tasks; the agent polls more slowly")
 )
 
 // serve is the main loop: enrol, keep the certificate valid, take tasks.
@@ -80,7 +81,8 @@ func (a *Agent) turn(ctx, work context.Context) error {
 			a.renewAt = a.Now().Round(0)
 			return a.handleRejection(ctx, err)
 		default:
-			a.Log.Warn("cannot renew the certificate; the agent tries again", zap.String("node", m.NodeID), zap.Time("until", m.Cert.Leaf.NotAfter), zap.Error(err))
+			a.Log.Warn("cannot renew the certificate; the agent tries again", zap.String("node", m.NodeID),
+				zap.Time("until", m.Cert.Leaf.NotAfter), zap.Error(err))
 		}
 	}
 	if a.carried != nil {
@@ -185,7 +187,8 @@ func (a *Agent) wait(ctx context.Context, client *uplink.Client, free []taskcata
 func (a *Agent) contact(client *uplink.Client) {
 	skew := client.Skew()
 	if skew.Abs() > taskcatalog.ClockSkew/2 {
-		a.Log.Warn("this node's clock differs from the broker's; the node refuses tasks if the difference exceeds "+taskcatalog.ClockSkew.String(), zap.String("clock", uplink.Offset(a.Now(), a.Now().Add(skew))))
+		a.Log.Warn("this node's clock differs from the broker's; the node refuses tasks if the difference exceeds "+
+			taskcatalog.ClockSkew.String(), zap.String("clock", uplink.Offset(a.Now(), a.Now().Add(skew))))
 	}
 	m := a.state.Member()
 	a.publish(func(s *Status) {

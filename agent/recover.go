@@ -66,7 +66,8 @@ func (a *Agent) endLost(taskID string) bool {
 		a.Log.Error("cannot tell whether a task ran before", zap.String("task", taskID), zap.Error(err))
 		return true
 	case may:
-		a.endStarted(e, "the task may have run: a version of the agent that was rolled back accepted tasks, and damaged the ledger that recorded them")
+		a.endStarted(e,
+			"the task may have run: a version of the agent that was rolled back accepted tasks, and damaged the ledger that recorded them")
 	}
 	return may
 }

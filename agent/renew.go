@@ -38,7 +38,8 @@ func (a *Agent) renew(ctx context.Context) error {
 	if earliest := a.Now().Round(0).Add(minRenewal); a.renewAt.Before(earliest) {
 		a.renewAt = earliest
 	}
-	a.Log.Info("renewed the certificate", zap.String("node", m.NodeID), zap.String("serial", pki.Serial(m.Cert.Leaf)), zap.Time("until", m.Cert.Leaf.NotAfter))
+	a.Log.Info("renewed the certificate", zap.String("node", m.NodeID), zap.String("serial", pki.Serial(m.Cert.Leaf)),
+		zap.Time("until", m.Cert.Leaf.NotAfter))
 	if a.state.Unsaved() {
 		a.Log.Warn("cannot write the new certificate; the agent uses it from memory", zap.String("node", m.NodeID))
 	}

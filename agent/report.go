@@ -75,7 +75,8 @@ func (a *Agent) gatherFacts(ctx context.Context) {
 		return
 	}
 	a.updateReport(&f)
-	a.Log.Info("gathered facts", zap.String("vendor", f.Keys["gpu.vendor"]), zap.Int("gpus", len(f.GPUs)), zap.Duration("took", a.Now().Sub(begun)))
+	a.Log.Info("gathered facts", zap.String("vendor", f.Keys["gpu.vendor"]), zap.Int("gpus", len(f.GPUs)),
+		zap.Duration("took", a.Now().Sub(begun)))
 	if err := a.ledger.SetFacts(f); err != nil {
 		a.Log.Warn("cannot record the facts of this machine", zap.Error(err))
 	}
@@ -94,7 +95,10 @@ func (c *Config) report(facts *taskcatalog.Facts) identity.Report {
 	if len(capabilities) == 0 {
 		capabilities = nil
 	}
-	return identity.Report{AgentVersion: c.Version, TaskTypes: c.types(), Capabilities: capabilities, Facts: facts, Agent: c.build(), Hostname: c.Hostname}
+	return identity.Report{
+		AgentVersion: c.Version, TaskTypes: c.types(), Capabilities: capabilities, Facts: facts, Agent: c.build(),
+		Hostname: c.Hostname,
+	}
 }
 
 // types returns the task types that have a handler here, as name@version.

@@ -103,8 +103,9 @@ func (a *Agent) sendAll(ctx context.Context) error {
 // lostResult is the result for a broker that has lost a result reported before. The success can no
 // longer be shown.
 func (a *Agent) lostResult(e *ledger.Entry) wire.ResultRequest {
-	return a.compose(&run{task: &e.Task, digest: e.Digest, started: e.StartedAt}, handlerResult{err: taskcatalog.Errorf(taskcatalog.CodeInterrupted,
-		"the task succeeded and its result was reported before; the result was too large for the ledger (run a new task)")}, taskcatalog.OutcomeInterrupted)
+	return a.compose(&run{task: &e.Task, digest: e.Digest, started: e.StartedAt},
+		handlerResult{err: taskcatalog.Errorf(taskcatalog.CodeInterrupted,
+			"the task succeeded and its result was reported before; the result was too large for the ledger (run a new task)")}, taskcatalog.OutcomeInterrupted)
 }
 
 // settle records that a result needs no more sending, and then calls the handler's After if it is
@@ -186,7 +187,9 @@ func (a *Agent) expireAccepted() {
 		waits := a.running[e.Task.TaskID] != nil
 		a.mu.Unlock()
 		if !waits && !a.endLost(e.Task.TaskID) {
-			a.endEntry(e, handlerResult{err: taskcatalog.Errorf(taskcatalog.CodeTaskExpired, "task %s was accepted and never started", e.Task.TaskID)}, taskcatalog.OutcomeRefused)
+			a.endEntry(e,
+				handlerResult{err: taskcatalog.Errorf(taskcatalog.CodeTaskExpired, "task %s was accepted and never started",
+					e.Task.TaskID)}, taskcatalog.OutcomeRefused)
 		}
 	}
 }

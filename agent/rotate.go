@@ -39,14 +39,16 @@ func (a *Agent) rotateIdentity(ctx context.Context, taskID string) (*taskcatalog
 		if refusal, ok := uplink.RefusalOf(err); !ok || refusal.RetryAfter == 0 {
 			wait = min(wait, longestPause)
 		}
-		a.Log.Warn("cannot change the node's key; the agent tries again", zap.String("task", taskID), zap.Duration("again_in", wait.Round(time.Millisecond)), zap.Error(err))
+		a.Log.Warn("cannot change the node's key; the agent tries again", zap.String("task", taskID),
+			zap.Duration("again_in", wait.Round(time.Millisecond)), zap.Error(err))
 		if sleep(ctx, wait) != nil {
 			return nil, rotationError(err)
 		}
 	}
 	result, ok := a.rotated(taskID)
 	if !ok {
-		return nil, taskcatalog.Errorf(identity.CodeStateInvalid, "the key was changed, and the state in %s does not name the new certificate", a.StateDir)
+		return nil, taskcatalog.Errorf(identity.CodeStateInvalid,
+			"the key was changed, and the state in %s does not name the new certificate", a.StateDir)
 	}
 	return result, nil
 }
@@ -76,12 +78,14 @@ func (a *Agent) rotated(taskID string) (*taskcatalog.RotateIdentityResult, bool)
 
 // tryRotation is a single try, over the network.
 func (a *Agent) tryRotation(ctx context.Context, taskID string) error {
-	err := a.state.Rotate(ctx, taskID, a.Key, a.nodeReport.Load().report, a.requestKey, func(ctx context.Context, m *identity.Member) error {
-		return a.proveKey(ctx, m, taskID)
-	})
+	err := a.state.Rotate(ctx, taskID, a.Key, a.nodeReport.Load().report, a.requestKey,
+		func(ctx context.Context, m *identity.Member) error {
+			return a.proveKey(ctx, m, taskID)
+		})
 	if err == nil {
 		m := a.state.Member()
-		a.Log.Info("changed the node's key", zap.String("node", m.NodeID), zap.String("task", taskID), zap.String("serial", pki.Serial(m.Cert.Leaf)), zap.Time("until", m.Cert.Leaf.NotAfter))
+		a.Log.Info("changed the node's key", zap.String("node", m.NodeID), zap.String("task", taskID),
+			zap.String("serial", pki.Serial(m.Cert.Leaf)), zap.Time("until", m.Cert.Leaf.NotAfter))
 		if a.state.Unsaved() {
 			a.Log.Warn("cannot write the new certificate; the agent uses it from memory", zap.String("node", m.NodeID))
 		}
@@ -147,7 +151,8 @@ func (a *Agent) renewAs(ctx context.Context, client *uplink.Client, m *identity.
 	}
 	r := a.nodeReport.Load().report
 	_, err = client.Renew(ctx, wire.RenewRequest{
-		CSR: string(csr), AgentVersion: r.AgentVersion, TaskTypes: r.TaskTypes, Capabilities: r.Capabilities, Facts: r.Facts, Agent: r.Agent, TrustVersion: m.Trust.Version,
+		CSR: string(csr), AgentVersion: r.AgentVersion, TaskTypes: r.TaskTypes, Capabilities: r.Capabilities, Facts: r.Facts,
+		Agent: r.Agent, TrustVersion: m.Trust.Version,
 	})
 	return err
 }

@@ -50,7 +50,10 @@ type handlerResult struct {
 // launch begins an accepted task. The task runs as soon as its lane has a place.
 func (a *Agent) launch(work context.Context, admitted *inbox.Admitted, attempt int) {
 	ctx, cancel := context.WithCancelCause(work)
-	r := &run{task: admitted.Task, typ: admitted.Type, params: admitted.Params, digest: admitted.Digest, cancel: cancel, done: make(chan struct{}), progress: newProgress(a.Now())}
+	r := &run{
+		task: admitted.Task, typ: admitted.Type, params: admitted.Params, digest: admitted.Digest, cancel: cancel,
+		done: make(chan struct{}), progress: newProgress(a.Now()),
+	}
 	a.runTask(ctx, r, attempt)
 }
 
@@ -134,7 +137,8 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 	ret, ok := a.do(ctx, r)
 	if !ok {
 		log.Error("the task does not stop; the agent exits, and its next start reports the task as interrupted")
-		a.fatal(taskcatalog.Errorf(taskcatalog.CodeDeadlineExceeded, "task %s still runs %s after it was told to stop; the agent restarts", r.task.TaskID, stopGrace))
+		a.fatal(taskcatalog.Errorf(taskcatalog.CodeDeadlineExceeded, "task %s still runs %s after it was told to stop; the agent restarts",
+			r.task.TaskID, stopGrace))
 		return
 	}
 	if errors.Is(ret.err, selfupdate.ErrUndecided) {
@@ -144,7 +148,8 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 	outcome, err := outcomeOf(ctx, r.typ, limit, ret.err)
 	ret.err = err
 	result := a.compose(r, ret, outcome)
-	log.Info("the task ended", zap.String("outcome", string(result.Outcome)), zap.String("code", string(result.Code)), zap.String("message", result.Message), zap.Duration("took", a.Now().Sub(r.started)))
+	log.Info("the task ended", zap.String("outcome", string(result.Outcome)), zap.String("code", string(result.Code)),
+		zap.String("message", result.Message), zap.Duration("took", a.Now().Sub(r.started)))
 	a.finish(ctx, r, result)
 	wake(a.results)
 	if r.typ.Class != taskcatalog.ClassProbe && ctx.Err() == nil {
@@ -179,7 +184,8 @@ func (a *Agent) do(ctx context.Context, r *run) (handlerResult, bool) {
 		defer func() {
 			if p := recover(); p != nil {
 				a.logTask(r.task).Error("the handler panicked", zap.String("panic", fmt.Sprint(p)), zap.ByteString("stack", debug.Stack()))
-				ret = handlerResult{err: taskcatalog.Errorf(taskcatalog.CodeHandlerPanicked, "the handler of %s panicked (see the node's journal)", r.typ.ID())}
+				ret = handlerResult{err: taskcatalog.Errorf(taskcatalog.CodeHandlerPanicked,
+					"the handler of %s panicked (see the node's journal)", r.typ.ID())}
 			}
 			out <- ret
 		}()
@@ -215,7 +221,8 @@ func (a *Agent) do(ctx context.Context, r *run) (handlerResult, bool) {
 func (a *Agent) abortStuck() {
 	aborted, err := a.Machine.AbortStuckFUSE()
 	if len(aborted) > 0 || err != nil {
-		a.Log.Warn("a task does not stop; the agent aborted the FUSE connections that do not answer", zap.Strings("connections", aborted), zap.Error(err))
+		a.Log.Warn("a task does not stop; the agent aborted the FUSE connections that do not answer", zap.Strings("connections", aborted),
+			zap.Error(err))
 	}
 }
 
@@ -229,7 +236,8 @@ func (a *Agent) mintFor(r *run) func(context.Context, string) ([]byte, error) {
 		if err = errors.Join(err, unnamed); err != nil {
 			return nil, err
 		}
-		reply, err := client.Mint(ctx, r.task.TaskID, request, wire.MintRequest{Attempt: int(r.attempt.Load()), CredentialType: credentialType})
+		reply, err := client.Mint(ctx, r.task.TaskID, request,
+			wire.MintRequest{Attempt: int(r.attempt.Load()), CredentialType: credentialType})
 		if refusal, ok := uplink.RefusalOf(err); ok {
 			return nil, notMinted{refusal}
 		}
@@ -260,9 +268,11 @@ func outcomeOf(ctx context.Context, typ taskcatalog.Type, limit time.Duration, e
 	case errors.Is(cause, errCanceled):
 		return taskcatalog.OutcomeCanceled, taskcatalog.Errorf(taskcatalog.CodeCanceled, "%s was canceled: %v", typ.ID(), err)
 	case errors.Is(cause, errStopping):
-		return taskcatalog.OutcomeInterrupted, taskcatalog.Errorf(taskcatalog.CodeInterrupted, "%s was interrupted because the agent stopped: %v", typ.ID(), err)
+		return taskcatalog.OutcomeInterrupted, taskcatalog.Errorf(taskcatalog.CodeInterrupted,
+			"%s was interrupted because the agent stopped: %v", typ.ID(), err)
 	case errors.Is(cause, errDeadline):
-		return taskcatalog.OutcomeFailed, taskcatalog.Errorf(taskcatalog.CodeDeadlineExceeded, "%s did not end within %s: %v", typ.ID(), limit, err)
+		return taskcatalog.OutcomeFailed, taskcatalog.Errorf(taskcatalog.CodeDeadlineExceeded, "%s did not end within %s: %v", typ.ID(),
+			limit, err)
 	}
 	return taskcatalog.OutcomeFailed, err
 }

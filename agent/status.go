@@ -84,7 +84,10 @@ func (a *Agent) publish(change func(*Status)) {
 	s.UpdatedAt, s.Running = a.Now().UTC(), []RunningStatus{}
 	for _, r := range a.running {
 		now := r.snapshot(a.Now())
-		s.Running = append(s.Running, RunningStatus{TaskID: r.task.TaskID, Type: r.typ.ID(), StartedAt: r.started, Step: now.CurrentStepName, Percent: now.StepPercent})
+		s.Running = append(s.Running, RunningStatus{
+			TaskID: r.task.TaskID, Type: r.typ.ID(), StartedAt: r.started,
+			Step: now.CurrentStepName, Percent: now.StepPercent,
+		})
 	}
 	slices.SortFunc(s.Running, func(x, y RunningStatus) int { return strings.Compare(x.TaskID, y.TaskID) })
 	s.Drained, s.LedgerReserved = a.ledger.Drained(), a.ledger.Reserved

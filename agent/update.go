@@ -38,9 +38,10 @@ func (a *Agent) updater() *selfupdate.Updater {
 	}
 	return &selfupdate.Updater{
 		Stager: selfupdate.Stager{
-			Store: u.Store, StateDir: a.File.StateDir, Parts: StateParts(a.Now), Test: u.Test, OS: runtime.GOOS, Arch: runtime.GOARCH, Progress: func(string, int, string) {},
-			Keys:  func() release.Keys { return a.state.Member().Trust.ReleaseKeys(a.Now()) },
-			Forms: func() ([]int, error) { return a.forms() },
+			Store: u.Store, StateDir: a.File.StateDir, Parts: StateParts(a.Now), Test: u.Test, OS: runtime.GOOS, Arch: runtime.GOARCH,
+			Progress: func(string, int, string) {},
+			Keys:     func() release.Keys { return a.state.Member().Trust.ReleaseKeys(a.Now()) },
+			Forms:    func() ([]int, error) { return a.forms() },
 		},
 		Systemd: u.Systemd, Log: a.Log, Running: u.Running, Version: a.Version, Contact: a.sinceContact, Broker: brokerPackages{a},
 	}

@@ -51,7 +51,10 @@ const (
 )
 
 // DeliveryScenarios lists all scenarios.
-var DeliveryScenarios = []DeliveryScenario{BootstrapInstall, InPlaceUpgrade, RepairReinstall, CertificateRepair, ConfigRepair, DriftReconcile}
+var DeliveryScenarios = []DeliveryScenario{
+	BootstrapInstall, InPlaceUpgrade, RepairReinstall, CertificateRepair, ConfigRepair,
+	DriftReconcile,
+}
 
 // SafetyPolicy is when a run may work on a node's agent.
 type SafetyPolicy string
@@ -176,5 +179,6 @@ func AgentStanding(n Node, a Agent, want *AgentRelease, trust int64, now time.Ti
 
 // UnknownBuild reports whether a version and a commit leave the running program unidentified.
 func UnknownBuild(version, commit string) bool {
-	return version == "" || version == "dev" || strings.HasSuffix(version, "-dev") || commit == "" || commit == "unknown" || strings.HasSuffix(commit, "-dirty")
+	return version == "" || version == "dev" || strings.HasSuffix(version, "-dev") || commit == "" || commit == "unknown" ||
+		strings.HasSuffix(commit, "-dirty")
 }

@@ -47,5 +47,6 @@ func AllocationsLive(n Node, live []Allocation, ends ...string) error {
 	if len(names) == 0 {
 		return nil
 	}
-	return Errorf(Refused, "allocation_live", "cannot turn over node %s: allocation %s is on the node (end the allocation first; or --force-release with a reason, which takes the node away from the tenant)", n.ID, strings.Join(names, ", "))
+	return Errorf(Refused, "allocation_live",
+		"cannot turn over node %s: allocation %s is on the node (end the allocation first; or --force-release with a reason, which takes the node away from the tenant)", n.ID, strings.Join(names, ", "))
 }

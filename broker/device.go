@@ -77,7 +77,10 @@ func Paired(known, reported []Device) []int {
 	for i := range at {
 		at[i] = -1
 	}
-	for _, same := range []func(k, r Device) bool{func(k, r Device) bool { return k.Kind == r.Kind && strings.EqualFold(k.ID, r.ID) }, Device.is} {
+	for _, same := range []func(k, r Device) bool{
+		func(k, r Device) bool { return k.Kind == r.Kind && strings.EqualFold(k.ID, r.ID) },
+		Device.is,
+	} {
 		for i, k := range known {
 			for j, r := range reported {
 				if at[i] < 0 && !left[j] && same(k, r) {
@@ -100,7 +103,8 @@ func (d Device) is(reported Device) bool {
 	if d.Kind == DeviceDisk && strings.EqualFold(d.ID, reported.Serial) {
 		return true // the disk was recorded when no other disk shared the drive's serial
 	}
-	return strings.EqualFold(d.ID, reported.ID) || reported.alias != "" && (strings.EqualFold(d.ID, reported.alias) || wwn != "" && id == strings.ToLower(wwn))
+	return strings.EqualFold(d.ID, reported.ID) || reported.alias != "" &&
+		(strings.EqualFold(d.ID, reported.alias) || wwn != "" && id == strings.ToLower(wwn))
 }
 
 // In reports whether the facts include the part.
@@ -182,7 +186,8 @@ func (s SKU) GPUDifference(gpus []taskcatalog.GPUFacts) string {
 		name := "GPU " + taskcatalog.Clean(g.PCIAddress, 32)
 		switch {
 		case g.Vendor != s.GPUVendor:
-			return fmt.Sprintf("the vendor of %s is %s, and SKU %s has GPUs of %s", name, taskcatalog.Clean(g.Vendor, 32), s.ID, s.GPUVendor)
+			return fmt.Sprintf("the vendor of %s is %s, and SKU %s has GPUs of %s", name, taskcatalog.Clean(g.Vendor, 32), s.ID,
+				s.GPUVendor)
 		case !s.names(g.Name):
 			return fmt.Sprintf("the model of %s is %s, and SKU %s has %s (the model of a SKU is whole words of the vendor's name, such as H100 or A100-SXM4-80GB)", name, taskcatalog.Clean(g.Name, 64), s.ID, s.GPUModel)
 		case s.GPUMemoryBytes == 0:

@@ -96,13 +96,15 @@ func (d Device) judge(has taskcatalog.DiskFacts, alone bool, all int64) JudgedDi
 	case has.System && d.Role == RoleSystem && alone:
 		out.Use = DiskSystem
 	case has.System && d.Role == RoleUnrecorded && d.State != DeviceUnexpected && d.ID != "":
-		say(taskcatalog.CodeDiskRoleUnrecorded, "the node reports this disk as its system disk, and the disk's role is not recorded (hostler node device accept NODE SERIAL --system)")
+		say(taskcatalog.CodeDiskRoleUnrecorded,
+			"the node reports this disk as its system disk, and the disk's role is not recorded (hostler node device accept NODE SERIAL --system)")
 	case has.System:
 		say(taskcatalog.CodeDiskNotSystem, "the node reports this disk as its system disk, and the record does not confirm this")
 	case Networked(has.Transport) && Networked(d.Transport) && alone:
 		out.Use = DiskNetwork
 	case Networked(has.Transport):
-		say(taskcatalog.CodeDiskTransportDiffers, "the node reports the transport "+taskcatalog.Clean(has.Transport, 40)+", and the record does not confirm this")
+		say(taskcatalog.CodeDiskTransportDiffers, "the node reports the transport "+taskcatalog.Clean(has.Transport, 40)+
+			", and the record does not confirm this")
 	}
 	if out.Use != DiskNetwork && d.Size > 0 && all < d.Size {
 		say(taskcatalog.CodeDiskSmaller, sizes(all, d.Size))

@@ -98,8 +98,15 @@ var FailureHandlings = []FailureHandling{
 	{EraseDowngraded, false, false, true, "decide whether the weaker erase is enough for these disks, or replace them", ""},
 	{AgentSilent, false, false, true, "check that the node is up and reaches the broker", "retry; or reimage the node"},
 	{ResidueFound, true, false, true, "read the findings (hostler task show ID), remove their causes", "retry; or reimage the node"},
-	{PolicyNotMet, false, false, true, "read which requirements the certificate misses, meet them or change the site's policy", "cancel, and start another turnover"},
-	{AgentUpdateFailed, false, false, false, "read the reason (hostler node agent-lifecycle NODE; hostler task show ID), repair the cause or publish another release", "retry; or cancel, and start another"},
+	{
+		PolicyNotMet, false, false, true, "read which requirements the certificate misses, meet them or change the site's policy",
+		"cancel, and start another turnover",
+	},
+	{
+		AgentUpdateFailed, false, false, false,
+		"read the reason (hostler node agent-lifecycle NODE; hostler task show ID), repair the cause or publish another release",
+		"retry; or cancel, and start another",
+	},
 	{RolloutPaused, false, false, true, "read which nodes failed, with reasons (hostler rollout status ID)", "resume, or abort"},
 	{DiskEraseUnsupported, false, false, true, "erase the disks by other means or replace them", "retry"},
 }

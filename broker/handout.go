@@ -87,11 +87,13 @@ func (h Handout) service() (all []Reason) {
 		if !n.LastAgentContactAt.IsZero() {
 			since = "last made contact " + n.LastAgentContactAt.UTC().Format(time.RFC3339)
 		}
-		add("node_silent", "start its agent again, or repair the network between node and broker (hostler status shows whether other nodes are silent too)",
+		add("node_silent",
+			"start its agent again, or repair the network between node and broker (hostler status shows whether other nodes are silent too)",
 			"its agent %s, and a node that is silent for more than %s is not handed out", since, SilentAfter)
 	}
 	if n.TurnoverOwed {
-		add("turnover_owed", "finish the turnover, start one (hostler decommission start NODE --mode soft_reset --reason R), or hostler node activate NODE --override --reason R", "a turnover is owed")
+		add("turnover_owed",
+			"finish the turnover, start one (hostler decommission start NODE --mode soft_reset --reason R), or hostler node activate NODE --override --reason R", "a turnover is owed")
 	}
 	if h.RunID != "" {
 		next := "wait until the run ends"
@@ -115,7 +117,8 @@ func (h Handout) otherTenants(allocation, tenant string) (all []Reason) {
 		case a.Live():
 			add("allocation_live", "end the allocation, then turn the node over", "allocation %s is on the node", a.Describe())
 		case !a.EndedAt.Before(h.OverrideAt):
-			add("turnover_missing", "hostler decommission start NODE --mode soft_reset --reason R", "the node was not turned over since allocation %s ended", a.Describe())
+			add("turnover_missing", "hostler decommission start NODE --mode soft_reset --reason R",
+				"the node was not turned over since allocation %s ended", a.Describe())
 		}
 	}
 	return all
@@ -134,15 +137,18 @@ func (a Allocation) of(allocation, tenant string) bool {
 func (h Handout) machine() (all []Reason) {
 	add := h.reasonAppender(&all)
 	if c := h.Certificate; c != nil && !c.MeetsPolicy && !c.IssuedAt.Before(h.OverrideAt) {
-		add("certificate_falls_short", "read which requirements it misses (hostler certificate get "+c.ID+"), meet them, then resume the turnover or start another",
+		add("certificate_falls_short", "read which requirements it misses (hostler certificate get "+c.ID+
+			"), meet them, then resume the turnover or start another",
 			"certificate %s does not meet the policy: %s", c.ID, strings.Join(c.Shortfalls, ", "))
 	}
 	missing, unexpected := WrongDevices(h.Devices)
 	for _, d := range missing {
-		add("device_missing", "put the device back, or record what happened to it (hostler certificate attest NODE --device "+d.ID+" --method destroyed|removed --witness W)", "%s %s is expected, and missing", d.Kind, d.ID)
+		add("device_missing", "put the device back, or record what happened to it (hostler certificate attest NODE --device "+d.ID+
+			" --method destroyed|removed --witness W)", "%s %s is expected, and missing", d.Kind, d.ID)
 	}
 	for _, d := range unexpected {
-		add("device_unexpected", "remove the device, or accept it (hostler node device accept NODE "+d.ID+" --reason R)", "%s %s is present, and not expected", d.Kind, d.ID)
+		add("device_unexpected", "remove the device, or accept it (hostler node device accept NODE "+d.ID+" --reason R)",
+			"%s %s is present, and not expected", d.Kind, d.ID)
 	}
 	return all
 }

@@ -72,7 +72,8 @@ func SelectorValue(by PowerSelector, value string) (string, error) {
 		}
 		return h, nil
 	}
-	return "", Errorf(Invalid, "power_override_invalid", "cannot select by %q: not a selector (pxe_mac, ipmi_ip or hostname)", cleanText(string(by)))
+	return "", Errorf(Invalid, "power_override_invalid", "cannot select by %q: not a selector (pxe_mac, ipmi_ip or hostname)",
+		cleanText(string(by)))
 }
 
 // ParseIP reads an IP address. Surrounding blanks are allowed, and so are the brackets that URLs

@@ -46,7 +46,8 @@ func (p *Profile) Check() error {
 	return nil
 }
 
-var systemdMinutes = strings.NewReplacer("minutes", "m", "minute", "m", "min", "m", "hours", "h", "hour", "h", "hr", "h", "seconds", "s", "second", "s", "sec", "s", " ", "")
+var systemdMinutes = strings.NewReplacer("minutes", "m", "minute", "m", "min", "m", "hours", "h", "hour", "h", "hr", "h", "seconds", "s",
+	"second", "s", "sec", "s", " ", "")
 
 // SyncInterval reads an interval in systemd's notation: 15m, 1h, "1h 30min".
 func SyncInterval(text string) (time.Duration, error) {

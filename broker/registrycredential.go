@@ -73,12 +73,14 @@ func (c RegistryCredential) Base() string {
 // Check refuses an invalid registry account. Code: registry_credential_invalid.
 func (c RegistryCredential) Check(password string) error {
 	refuse := func(why string) error {
-		return Errorf(Invalid, "registry_credential_invalid", "cannot store a credential of registry %s: %s", taskcatalog.Clean(c.Registry, 300), why)
+		return Errorf(Invalid, "registry_credential_invalid", "cannot store a credential of registry %s: %s",
+			taskcatalog.Clean(c.Registry, 300), why)
 	}
 	switch {
 	case !registryForm.MatchString(c.Registry):
 		return refuse("the registry is not HOST[:PORT] (without https:// and without a repository)")
-	case c.Username == "" || len(c.Username) > 256 || !utf8.ValidString(c.Username) || taskcatalog.Clean(c.Username, 256) != c.Username || strings.Contains(c.Username, ":"):
+	case c.Username == "" || len(c.Username) > 256 || !utf8.ValidString(c.Username) || taskcatalog.Clean(c.Username, 256) != c.Username ||
+		strings.Contains(c.Username, ":"):
 		return refuse("the username is empty, longer than 256 bytes, or has a colon or control characters")
 	case password == "" || len(password) > 8<<10 || !utf8.ValidString(password) || taskcatalog.Clean(password, 64<<10) != password:
 		return refuse("the password is empty, longer than 8 KiB, or has control characters")

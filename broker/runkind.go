@@ -45,7 +45,8 @@ const NoSite = "-"
 // RunKinds has a row for each kind of run.
 var RunKinds = []RunKind{
 	{Name: OnboardingKind, Noun: "onboarding", Retried: []string{
-		"apply_roce_phase2", "commission_node", "configure_storage", "create_or_find_in_maas", "deploy_via_maas", "ensure_pxe_interface_auto",
+		"apply_roce_phase2", "commission_node", "configure_storage", "create_or_find_in_maas", "deploy_via_maas",
+		"ensure_pxe_interface_auto",
 		"load_site_config", "recover_for_datasource_retry", "render_cloud_init", "resolve_power_credentials", "wait_for_agent_enrollment",
 	}},
 	{Name: AdoptionKind, Noun: "onboarding", Retried: []string{"bind_node", "compare_with_sku", "find_in_maas"}},

@@ -18,7 +18,8 @@ type Selector struct {
 // Code: selector_invalid.
 func ParseSelector(text string) (Selector, error) {
 	refuse := func(why string) (Selector, error) {
-		return Selector{}, Errorf(Invalid, "selector_invalid", "cannot read the selector %q: %s (all, NODE,NODE or key=value,key=value)", text, why)
+		return Selector{}, Errorf(Invalid, "selector_invalid", "cannot read the selector %q: %s (all, NODE,NODE or key=value,key=value)",
+			text, why)
 	}
 	var s Selector
 	for word := range strings.SplitSeq(text, ",") {

@@ -194,7 +194,8 @@ func baseURL(raw string) (base, why string) {
 		return "", "contains a user: set the MAAS token with the credentials"
 	case u.Hostname() == "":
 		return "", "names no host"
-	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(raw, "#") || u.RawPath != "" || strings.Contains(u.Path+"/", "/../"):
+	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(raw, "#") || u.RawPath != "" ||
+		strings.Contains(u.Path+"/", "/../"):
 		return "", "has more than scheme, host, port and path"
 	}
 	to := strings.TrimRight(u.Path, "/")

@@ -64,7 +64,8 @@ func (a TerminalAccess) operator(now time.Time) *Error {
 	o := a.Operator
 	switch {
 	case a.NoPolicy:
-		return a.refusal(Refused, "terminal_policy_unreadable", "the terminal policy of site %q cannot be read (set it again: hostler site terminal-policy)", a.Site)
+		return a.refusal(Refused, "terminal_policy_unreadable",
+			"the terminal policy of site %q cannot be read (set it again: hostler site terminal-policy)", a.Site)
 	case !o.RevokedAt.IsZero():
 		return a.refusal(Forbidden, "token_revoked", "token %s was revoked", o.Name)
 	case !o.ExpiresAt.IsZero() && !now.Before(o.ExpiresAt):
@@ -72,7 +73,8 @@ func (a TerminalAccess) operator(now time.Time) *Error {
 	case !o.MaySee(a.Site):
 		return a.refusal(Forbidden, "site_forbidden", "token %s is not bound to its site", o.Name)
 	case !o.Role.Covers(RoleOperator) || !o.Role.Covers(a.Policy.OpenRole):
-		return a.refusal(Forbidden, "role_insufficient", "its site requires role %s, and token %s has %s", a.Policy.OpenRole, o.Name, o.Role)
+		return a.refusal(Forbidden, "role_insufficient", "its site requires role %s, and token %s has %s", a.Policy.OpenRole, o.Name,
+			o.Role)
 	}
 	return nil
 }
@@ -128,7 +130,9 @@ func (a TerminalAccess) user(time.Time) *Error {
 		return nil
 	case a.AllocationID == "":
 		if !a.isCaretaker() {
-			return a.refusal(Forbidden, "terminal_user_refused", "%s is not the user of a live allocation (other users need a site whose policy allows any_user, and platform_admin)", a.Username)
+			return a.refusal(Forbidden, "terminal_user_refused",
+				"%s is not the user of a live allocation (other users need a site whose policy allows any_user, and platform_admin)",
+				a.Username)
 		}
 		return nil
 	case a.Allocation == nil || a.Allocation.Username != a.Username || strings.EqualFold(a.Username, root):
@@ -136,7 +140,8 @@ func (a TerminalAccess) user(time.Time) *Error {
 	case !a.Allocation.Live():
 		return a.refusal(Refused, "allocation_ended", "allocation %s has ended", a.AllocationID)
 	case a.Allocation.HadRoot && !a.AsRoot():
-		return a.refusal(Forbidden, "terminal_root_refused", "%s has root there, and a session with root needs a site whose policy allows it, and role %s", a.Username, a.Policy.RootRole)
+		return a.refusal(Forbidden, "terminal_root_refused",
+			"%s has root there, and a session with root needs a site whose policy allows it, and role %s", a.Username, a.Policy.RootRole)
 	case a.Revoking:
 		return a.refusal(Refused, "allocation_revoking", "the user of allocation %s is being removed", a.AllocationID)
 	}

@@ -50,7 +50,8 @@ func TerminalPolicyOf(raw []byte) (TerminalPolicy, error) {
 		err = p.Check()
 	}
 	if err != nil {
-		return DefaultTerminalPolicy(), Errorf(Refused, "terminal_policy_unreadable", "a site's stored terminal policy cannot be read: %v (set the policy again: hostler site terminal-policy)", err)
+		return DefaultTerminalPolicy(), Errorf(Refused, "terminal_policy_unreadable",
+			"a site's stored terminal policy cannot be read: %v (set the policy again: hostler site terminal-policy)", err)
 	}
 	return p, nil
 }

@@ -75,15 +75,20 @@ func Transition(n Node, to NodeStatus, by Owner) error {
 			continue
 		}
 		if to == Active && n.TurnoverOwed && by != OwnerOverride {
-			return Errorf(Refused, "turnover_owed", "cannot make node %s active: a turnover is owed (finish it, or hostler node activate %s --override --reason R)", n.ID, n.ID)
+			return Errorf(Refused, "turnover_owed",
+				"cannot make node %s active: a turnover is owed (finish it, or hostler node activate %s --override --reason R)", n.ID, n.ID)
 		}
 		if to == Offline && n.TurnoverOwed && by == OwnerOperator {
-			return Errorf(Refused, "turnover_owed", "cannot cancel the drain of node %s: a turnover is owed (finish or cancel the turnover)", n.ID)
+			return Errorf(Refused, "turnover_owed",
+				"cannot cancel the drain of node %s: a turnover is owed (finish or cancel the turnover)", n.ID)
 		}
 		if to == Active && n.awaitsResolver() && by != OwnerOverride && by != OwnerHeartbeat {
-			return Errorf(Refused, "resolver_config_unconfirmed", "cannot make node %s active: the node has not confirmed its assigned resolver profiles (hostler resolver show %s)", n.ID, n.ID)
+			return Errorf(Refused, "resolver_config_unconfirmed",
+				"cannot make node %s active: the node has not confirmed its assigned resolver profiles (hostler resolver show %s)", n.ID,
+				n.ID)
 		}
 		return nil
 	}
-	return Errorf(Refused, "transition_refused", "cannot move node %s from %s to %s: %s does not own that transition", n.ID, n.Status, to, by)
+	return Errorf(Refused, "transition_refused", "cannot move node %s from %s to %s: %s does not own that transition", n.ID, n.Status, to,
+		by)
 }

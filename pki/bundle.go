@@ -106,7 +106,8 @@ func (b *TrustBundle) Accept(raw []byte, now time.Time) (*TrustBundle, error) {
 		return nil, err
 	}
 	if next.Version <= b.Version {
-		return nil, refuse(CodeTrustVersionNotNewer, "cannot take trust bundle: version %d is not above version %d, which is in force", next.Version, b.Version)
+		return nil, refuse(CodeTrustVersionNotNewer, "cannot take trust bundle: version %d is not above version %d, which is in force",
+			next.Version, b.Version)
 	}
 	// An optional use, such as release, may stay without a key but may not lose its last key in
 	// force. A key that has expired blocks no other change.
@@ -116,7 +117,9 @@ func (b *TrustBundle) Accept(raw []byte, now time.Time) (*TrustBundle, error) {
 			uses = append(uses, k.Use)
 		}
 		if k.Use == UseStatement && next.find(UseStatement, k.ID) == nil {
-			return nil, refuse(CodeTrustStatementKeyDropped, "cannot take trust bundle version %d: it lacks statement key %s (keep it with its validity)", next.Version, k.ID)
+			return nil,
+				refuse(CodeTrustStatementKeyDropped,
+					"cannot take trust bundle version %d: it lacks statement key %s (keep it with its validity)", next.Version, k.ID)
 		}
 	}
 	if err := next.checkUses(uses, now); err != nil {
@@ -162,7 +165,9 @@ func (b *TrustBundle) VerifyTask(env *Envelope, now time.Time) (*taskcatalog.Tas
 // VerifyStatement returns the payload of an in-toto statement and the id of its signing key. The
 // signature must hold, and the statement key must have been in force when the statement was made.
 // madeAt reads that time from the payload; the payload is authentic when madeAt is called.
-func (b *TrustBundle) VerifyStatement(env *Envelope, madeAt func(payload []byte) (time.Time, error)) (payload []byte, keyID string, err error) {
+func (b *TrustBundle) VerifyStatement(env *Envelope, madeAt func(payload []byte) (time.Time, error)) (payload []byte, keyID string,
+	err error,
+) {
 	payload, id, err := env.verify(PayloadInToto, func(id string) (crypto.PublicKey, error) {
 		if k := b.find(UseStatement, id); k != nil {
 			return k.public()
@@ -210,7 +215,8 @@ func (b *TrustBundle) lookup(use KeyUse, at time.Time) func(id string) (crypto.P
 			return nil, unknownKey(use, id, b.Version)
 		}
 		if !k.InForce(at) {
-			return nil, refuse(CodeKeyNotInForce, "cannot use %s key %s: it is in force from %s to %s, not at %s", use, id, stamp(k.NotBefore), stamp(k.NotAfter), stamp(at))
+			return nil, refuse(CodeKeyNotInForce, "cannot use %s key %s: it is in force from %s to %s, not at %s", use, id,
+				stamp(k.NotBefore), stamp(k.NotAfter), stamp(at))
 		}
 		return k.public()
 	}

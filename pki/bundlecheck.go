@@ -32,7 +32,8 @@ func (b *TrustBundle) check() error {
 			return err
 		}
 		if use, ok := uses[string(der)]; ok && use != k.Use {
-			return refuse(CodeTrustKeyTwoUses, "cannot use trust bundle version %d: key %s is a %s key and a %s key (one use per key)", b.Version, k.ID, use, k.Use)
+			return refuse(CodeTrustKeyTwoUses, "cannot use trust bundle version %d: key %s is a %s key and a %s key (one use per key)",
+				b.Version, k.ID, use, k.Use)
 		}
 		uses[string(der)] = k.Use
 	}
@@ -43,7 +44,8 @@ func (b *TrustBundle) check() error {
 func (b *TrustBundle) checkUses(uses []KeyUse, now time.Time) error {
 	for _, use := range uses {
 		if !slices.ContainsFunc(b.Keys, func(k BundleKey) bool { return k.Use == use && k.InForce(now) }) {
-			return refuse(CodeTrustUseWithoutKey, "cannot take trust bundle version %d: no %s key in it is in force at %s", b.Version, use, stamp(now))
+			return refuse(CodeTrustUseWithoutKey, "cannot take trust bundle version %d: no %s key in it is in force at %s", b.Version, use,
+				stamp(now))
 		}
 	}
 	return nil

@@ -52,7 +52,10 @@ func NewBundleKey(use KeyUse, pub crypto.PublicKey, notBefore, notAfter time.Tim
 
 // NewBundleRoot returns the entry of a root certificate, for its own validity.
 func NewBundleRoot(root *x509.Certificate) BundleKey {
-	return BundleKey{Use: UseRoot, ID: Fingerprint(root), Certificate: root.Raw, NotBefore: root.NotBefore.UTC(), NotAfter: root.NotAfter.UTC()}
+	return BundleKey{
+		Use: UseRoot, ID: Fingerprint(root), Certificate: root.Raw, NotBefore: root.NotBefore.UTC(),
+		NotAfter: root.NotAfter.UTC(),
+	}
 }
 
 // InForce reports whether the key counts at a time, give or take the clock skew.
@@ -67,7 +70,8 @@ func (k *BundleKey) public() (crypto.PublicKey, error) {
 	case UseRoot:
 		cert, err := x509.ParseCertificate(k.Certificate)
 		if err != nil || len(k.PublicKey) != 0 || !cert.IsCA || k.ID != Fingerprint(cert) || !bytes.Equal(cert.RawIssuer, cert.RawSubject) {
-			return nil, refuse(CodeMalformed, "cannot use root %s in trust bundle: it is no root certificate with that fingerprint", quote(k.ID))
+			return nil, refuse(CodeMalformed, "cannot use root %s in trust bundle: it is no root certificate with that fingerprint",
+				quote(k.ID))
 		}
 		return cert.PublicKey, checkPublic(cert.PublicKey)
 	case UseTask, UseTrust, UseStatement, UseRelease:

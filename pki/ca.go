@@ -98,7 +98,9 @@ func (ca *CA) IssueNode(csr *x509.CertificateRequest, id NodeIdentity, now time.
 
 // IssueServer returns a broker's certificate: serverAuth only, for these names
 // and addresses, with the limits of IssueNode.
-func (ca *CA) IssueServer(pub crypto.PublicKey, dnsNames []string, ips []net.IP, now time.Time, life time.Duration) (*x509.Certificate, error) {
+func (ca *CA) IssueServer(pub crypto.PublicKey, dnsNames []string, ips []net.IP, now time.Time, life time.Duration) (*x509.Certificate,
+	error,
+) {
 	if err := checkPublic(pub); err != nil {
 		return nil, err
 	}
@@ -136,8 +138,10 @@ func (ca *CA) issue(pub crypto.PublicKey, now time.Time, life time.Duration, lea
 // issuer. No chain would verify after the issuer's end.
 func (ca *CA) lifeEnd(now time.Time, life time.Duration) (time.Time, error) {
 	if now.Before(ca.Cert.NotBefore) || !now.Before(ca.Cert.NotAfter) {
-		return time.Time{}, refuse(CodeIssuerNotInForce, "cannot sign certificate: CA %s is valid from %s to %s and the clock says %s (rotate the CA or set the clock)",
-			quote(ca.Cert.Subject.CommonName), stamp(ca.Cert.NotBefore), stamp(ca.Cert.NotAfter), stamp(now))
+		return time.Time{},
+			refuse(CodeIssuerNotInForce,
+				"cannot sign certificate: CA %s is valid from %s to %s and the clock says %s (rotate the CA or set the clock)",
+				quote(ca.Cert.Subject.CommonName), stamp(ca.Cert.NotBefore), stamp(ca.Cert.NotAfter), stamp(now))
 	}
 	if end := now.Add(life); end.Before(ca.Cert.NotAfter) {
 		return end, nil

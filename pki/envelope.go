@@ -114,7 +114,9 @@ func parseEnvelope(raw []byte, most int) (*Envelope, error) {
 	for i, s := range wire.Signatures {
 		sig, ok := canonicalBase64(s.Sig)
 		if !ok || len(sig) == 0 || len(sig) > maxSignature || s.KeyID == "" || len(s.KeyID) > maxKeyID || seen[s.KeyID] {
-			return nil, refuse(CodeMalformed, "cannot read envelope: signature %d has no key id of its own, or is not canonical base64 of a signature", i+1)
+			return nil,
+				refuse(CodeMalformed,
+					"cannot read envelope: signature %d has no key id of its own, or is not canonical base64 of a signature", i+1)
 		}
 		seen[s.KeyID] = true
 		env.signatures = append(env.signatures, signature{keyID: s.KeyID, sig: sig})
@@ -146,7 +148,9 @@ func (e *Envelope) verify(wantType string, lookup func(id string) (crypto.Public
 		if err == nil {
 			if verifyBytes(pub, pae, s.sig) {
 				if e.oneForm && !onlyForm(pub, s.sig) {
-					return nil, "", refuse(CodeNotCanonical, "cannot verify envelope: the signature by key %s is not in the form in which it was made", quote(s.keyID))
+					return nil, "",
+						refuse(CodeNotCanonical, "cannot verify envelope: the signature by key %s is not in the form in which it was made",
+							quote(s.keyID))
 				}
 				return e.payload, s.keyID, nil
 			}

@@ -32,7 +32,8 @@ func OpenSigner(uri string) (crypto.Signer, error) {
 	open, ok := openers[u.Scheme]
 	if !ok {
 		known := slices.Sorted(maps.Keys(openers))
-		return nil, refuse(CodeKeyScheme, "cannot open key at a %s: URI: this program opens %s: only", quote(u.Scheme), strings.Join(known, ":, "))
+		return nil, refuse(CodeKeyScheme, "cannot open key at a %s: URI: this program opens %s: only", quote(u.Scheme),
+			strings.Join(known, ":, "))
 	}
 	return open(u)
 }
@@ -61,7 +62,8 @@ func openKeyFile(u *url.URL) (crypto.Signer, error) {
 	case !info.Mode().IsRegular():
 		return nil, refuse(CodeKeyUnreadable, "cannot open key file %s: it is no regular file", quote(u.Path))
 	case info.Mode().Perm()&0o007 != 0:
-		return nil, refuse(CodeKeyUnreadable, "cannot use key file %s: its mode %04o opens it to everyone (chmod 600)", quote(u.Path), info.Mode().Perm())
+		return nil, refuse(CodeKeyUnreadable, "cannot use key file %s: its mode %04o opens it to everyone (chmod 600)", quote(u.Path),
+			info.Mode().Perm())
 	}
 	raw, err := io.ReadAll(io.LimitReader(f, maxPEM+1))
 	if err != nil {

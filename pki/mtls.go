@@ -24,7 +24,9 @@ type Peer struct {
 // without a certificate has none: enrolment and packages need no certificate. clientRoots only
 // tells clients which certificate to choose. ServerConfig panics if verify is nil, because such a
 // server would admit everyone.
-func ServerConfig(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), clientRoots *x509.CertPool, verify func(tls.ConnectionState) error) *tls.Config {
+func ServerConfig(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), clientRoots *x509.CertPool,
+	verify func(tls.ConnectionState) error,
+) *tls.Config {
 	if verify == nil {
 		panic("pki: ServerConfig without a check of the peer")
 	}
@@ -59,7 +61,8 @@ func VerifyNodePeer(cs tls.ConnectionState, roots *x509.CertPool, now time.Time,
 	}
 	peer := &Peer{NodeIdentity: id, Cert: cert, Serial: Serial(cert), Expired: now.After(cert.NotAfter)}
 	if deny(peer.Serial) {
-		return nil, refuse(CodeCertificateDenied, "cannot accept connection: certificate %s of node %s is denied (enrol the node again)", peer.Serial, id.NodeID)
+		return nil, refuse(CodeCertificateDenied, "cannot accept connection: certificate %s of node %s is denied (enrol the node again)",
+			peer.Serial, id.NodeID)
 	}
 	return peer, nil
 }
@@ -113,7 +116,9 @@ func PinnedConfig(caSHA256, serverName string, now func() time.Time) *tls.Config
 					return verifyLeaf(cs.PeerCertificates, roots, x509.ExtKeyUsageServerAuth, serverName, now())
 				}
 			}
-			return refuse(CodePinMismatch, "cannot trust broker: none of the %d certificates it sent has the SHA-256 %s (compare --ca-sha256 with the broker's)", len(cs.PeerCertificates), quote(caSHA256))
+			return refuse(CodePinMismatch,
+				"cannot trust broker: none of the %d certificates it sent has the SHA-256 %s (compare --ca-sha256 with the broker's)",
+				len(cs.PeerCertificates), quote(caSHA256))
 		},
 	}
 }
@@ -122,13 +127,18 @@ func PinnedConfig(caSHA256, serverName string, now func() time.Time) *tls.Config
 func verifyLeaf(chain []*x509.Certificate, roots *x509.CertPool, use x509.ExtKeyUsage, name string, at time.Time) error {
 	leaf := chain[0]
 	if len(chain) > maxChain {
-		return refuse(CodeCertificateInvalid, "cannot accept certificate %s: it came in a chain of %d, at most %d", Serial(leaf), len(chain), maxChain)
+		return refuse(CodeCertificateInvalid, "cannot accept certificate %s: it came in a chain of %d, at most %d", Serial(leaf),
+			len(chain), maxChain)
 	}
 	if at.Before(leaf.NotBefore) {
-		return refuse(CodeCertificateNotYetValid, "cannot accept certificate %s: it is valid from %s and the clock here says %s (compare both clocks)", Serial(leaf), stamp(leaf.NotBefore), stamp(at))
+		return refuse(CodeCertificateNotYetValid,
+			"cannot accept certificate %s: it is valid from %s and the clock here says %s (compare both clocks)", Serial(leaf),
+			stamp(leaf.NotBefore), stamp(at))
 	}
 	if at.After(leaf.NotAfter) {
-		return refuse(CodeCertificateExpired, "cannot accept certificate %s: it was valid until %s and the clock here says %s (compare both clocks)", Serial(leaf), stamp(leaf.NotAfter), stamp(at))
+		return refuse(CodeCertificateExpired,
+			"cannot accept certificate %s: it was valid until %s and the clock here says %s (compare both clocks)", Serial(leaf),
+			stamp(leaf.NotAfter), stamp(at))
 	}
 	intermediates := x509.NewCertPool()
 	for _, cert := range chain[1:] {

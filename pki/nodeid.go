@@ -59,13 +59,16 @@ func NodeURI(id string, epoch int64) *url.URL {
 // read differently is refused with CodeNodeIdentity. NodeIdentityOf does not check the issuer.
 func NodeIdentityOf(cert *x509.Certificate) (NodeIdentity, error) {
 	if len(cert.URIs) != 1 {
-		return NodeIdentity{}, refuse(CodeNodeIdentity, "certificate %s is no node certificate: it names %d URIs, not one", Serial(cert), len(cert.URIs))
+		return NodeIdentity{}, refuse(CodeNodeIdentity, "certificate %s is no node certificate: it names %d URIs, not one", Serial(cert),
+			len(cert.URIs))
 	}
 	u := cert.URIs[0]
 	id := strings.TrimPrefix(u.Path, "/")
 	epoch, err := strconv.ParseInt(strings.TrimPrefix(u.RawQuery, "epoch="), 10, 64)
 	if err != nil || epoch < 1 || !ValidNodeID(id) || !bytes.Equal(alternativeName(cert), uriName(NodeURI(id, epoch))) {
-		return NodeIdentity{}, refuse(CodeNodeIdentity, "certificate %s is no node certificate: its name %s is not hostler://node/ID?epoch=N alone", Serial(cert), quote(u.String()))
+		return NodeIdentity{},
+			refuse(CodeNodeIdentity, "certificate %s is no node certificate: its name %s is not hostler://node/ID?epoch=N alone",
+				Serial(cert), quote(u.String()))
 	}
 	return NodeIdentity{NodeID: id, Epoch: epoch}, nil
 }

@@ -38,7 +38,9 @@ func ParseStatement(raw []byte) (*Envelope, error) {
 	}
 	canonical, err := env.encode()
 	if err != nil || !bytes.Equal(canonical, raw) {
-		return nil, refuse(CodeNotCanonical, "cannot read statement: it is not in the form in which it was written (take the file as it came, without a line break added)")
+		return nil,
+			refuse(CodeNotCanonical,
+				"cannot read statement: it is not in the form in which it was written (take the file as it came, without a line break added)")
 	}
 	env.oneForm = true
 	return env, nil

@@ -89,7 +89,8 @@ func (a *Arg) check() (taskcatalog.Code, string) {
 		return "", ""
 	}
 	if a.Pattern == "" || len(a.Pattern) > maxArgBytes {
-		return CodeMayBeOption, fmt.Sprintf("argument %s needs a pattern of at most %d bytes, which keeps '-' from its beginning", quote(a.Name), maxArgBytes)
+		return CodeMayBeOption, fmt.Sprintf("argument %s needs a pattern of at most %d bytes, which keeps '-' from its beginning",
+			quote(a.Name), maxArgBytes)
 	}
 	dash, empty, err := begins(a.Pattern)
 	switch {

@@ -56,7 +56,8 @@ func check(set *Set, where places) Problems {
 			continue
 		}
 		if fallback != "" {
-			c.refuse(CodeFallbackTwice, part, "rule %s matches everything, and so does %s: a set has one fallback", quote(h.Name), quote(fallback))
+			c.refuse(CodeFallbackTwice, part, "rule %s matches everything, and so does %s: a set has one fallback", quote(h.Name),
+				quote(fallback))
 		}
 		fallback = h.Name
 	}
@@ -133,7 +134,8 @@ func (c *checker) overrides(part string, h *HardwareProfile, used map[string]boo
 		for _, a := range p.ArgSchema {
 			given, gives := inputs[a.Name]
 			if ok && given != a.Type && (a.Required || gives) {
-				c.refuse(CodeStepLacksArg, part, "command profile %s wants the %s %s, which %s does not give", target, a.Type, quote(a.Name), step)
+				c.refuse(CodeStepLacksArg, part, "command profile %s wants the %s %s, which %s does not give", target, a.Type,
+					quote(a.Name), step)
 			}
 		}
 	}
@@ -157,7 +159,8 @@ func (c *checker) reach() {
 			}
 		}
 		if by := coveredBy(h.Match, before); len(by) > 0 {
-			c.refuse(CodeUnreachable, partOf("hardware_profiles", i), "rule %s is never reached: %s above it matches first", quote(h.Name), strings.Join(by, ", "))
+			c.refuse(CodeUnreachable, partOf("hardware_profiles", i), "rule %s is never reached: %s above it matches first", quote(h.Name),
+				strings.Join(by, ", "))
 		}
 	}
 }

@@ -34,7 +34,8 @@ func (c *checker) command(part string, p *CommandProfile) {
 	}
 	c.executable(part+"/command", p.Command)
 	if path.Base(p.Command) == systemctl && (len(p.ArgSchema) > 0 || !queriesUnits(p.BaseArgs)) {
-		c.refuse(CodeRunsPrograms, part+"/command", "of systemctl only the fixed arguments is-active or is-failed, and units by their full names, are taken")
+		c.refuse(CodeRunsPrograms, part+"/command",
+			"of systemctl only the fixed arguments is-active or is-failed, and units by their full names, are taken")
 	}
 	if len(p.BaseArgs) > maxBaseArgs || len(p.ArgSchema) > maxArgs {
 		c.refuse(CodeTooMany, part, "there are more than %d base_args or %d fields of arg_schema", maxBaseArgs, maxArgs)
@@ -63,7 +64,8 @@ func (c *checker) command(part string, p *CommandProfile) {
 	for i, name := range p.EnvPassthrough {
 		at := partOf(part+"/env_passthrough", i)
 		if !mayPass(name) {
-			c.refuse(CodeEnvRefused, at, "%s is no variable that a program may inherit (%s, LC_*)", quote(name), strings.Join(passable, ", "))
+			c.refuse(CodeEnvRefused, at, "%s is no variable that a program may inherit (%s, LC_*)", quote(name),
+				strings.Join(passable, ", "))
 		}
 		if passed[name] {
 			c.refuse(CodeDuplicateKey, at, "%s is there twice", quote(name))
@@ -107,7 +109,8 @@ func (c *checker) executable(at, command string) {
 	case path.Clean(command) != command || !plainPath.MatchString(command) || len(command) > 255:
 		c.refuse(CodePathRefused, at, "the command %s is no plain path (no '..', no doubled or last '/', no blank)", quote(command))
 	case RunsOtherPrograms(command) && !c.own:
-		c.refuse(CodeRunsPrograms, at, "the command %s runs or changes what its arguments name (name a program that does one thing)", quote(command))
+		c.refuse(CodeRunsPrograms, at, "the command %s runs or changes what its arguments name (name a program that does one thing)",
+			quote(command))
 	default:
 		for _, dir := range noProgramDirs {
 			if command == dir || strings.HasPrefix(command, dir+"/") {

@@ -81,7 +81,8 @@ func yamlIn(dir string) ([]string, error) {
 	}
 	var names []string
 	for _, e := range entries {
-		if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".yaml" || ext == ".yml") && !strings.HasPrefix(e.Name(), ".") && e.Name() != minimalFile {
+		if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".yaml" || ext == ".yml") && !strings.HasPrefix(e.Name(), ".") &&
+			e.Name() != minimalFile {
 			names = append(names, e.Name())
 		}
 	}

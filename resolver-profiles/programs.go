@@ -134,12 +134,13 @@ func known(set map[string]bool, name string) bool {
 // name: /etc/docker/daemon.json.
 func NamesProgram(arg string) bool {
 	const between = "=@,:;| \t\"'`$&<>(){}[]"
-	return slices.ContainsFunc(strings.FieldsFunc(arg, func(r rune) bool { return strings.ContainsRune(between, r) }), func(part string) bool {
-		if strings.Contains(part, "/") {
-			return !dataFile.MatchString(part) && RunsOtherPrograms(part)
-		}
-		return shellNames[part]
-	})
+	return slices.ContainsFunc(strings.FieldsFunc(arg, func(r rune) bool { return strings.ContainsRune(between, r) }),
+		func(part string) bool {
+			if strings.Contains(part, "/") {
+				return !dataFile.MatchString(part) && RunsOtherPrograms(part)
+			}
+			return shellNames[part]
+		})
 }
 
 // systemctl starts, stops and edits units that run as root. Two of its verbs only report, by their

@@ -41,11 +41,15 @@ func (t MAASMachineToken) Rack() (*url.URL, error) {
 	u, err := url.Parse(t.Endpoint)
 	if err != nil || (u.Scheme != "http" && u.Scheme != "https") || !rackHost.MatchString(u.Host) ||
 		!statusPath.MatchString(u.Path) || u.RawQuery != "" || u.User != nil || u.Fragment != "" {
-		return nil, Errorf(CodeMAASTokenInvalid, "cannot use the machine's MAAS token: its endpoint is not http(s)://RACK:PORT/MAAS/metadata/status/SYSTEM_ID (as in /etc/maas/maas-machine-creds.yml)")
+		return nil,
+			Errorf(CodeMAASTokenInvalid,
+				"cannot use the machine's MAAS token: its endpoint is not http(s)://RACK:PORT/MAAS/metadata/status/SYSTEM_ID (as in /etc/maas/maas-machine-creds.yml)")
 	}
 	for _, part := range []string{t.ConsumerKey, t.TokenKey, t.TokenSecret} {
 		if !oauthPart.MatchString(part) {
-			return nil, Errorf(CodeMAASTokenInvalid, "cannot use the machine's MAAS token: one of its keys is empty or has other characters than letters, digits, _ and -")
+			return nil,
+				Errorf(CodeMAASTokenInvalid,
+					"cannot use the machine's MAAS token: one of its keys is empty or has other characters than letters, digits, _ and -")
 		}
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil

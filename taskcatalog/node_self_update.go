@@ -152,7 +152,8 @@ type AgentDelivery struct {
 // with an outcome other than the UpdateOutcome values is dropped: only the broker itself records
 // others.
 func (b *AgentBuild) Bound() {
-	if d := b.Delivery; d != nil && !slices.Contains([]UpdateOutcome{UpdateStaged, UpdateConfirmed, UpdateRolledBack, UpdateRefused}, d.Outcome) {
+	if d := b.Delivery; d != nil && !slices.Contains([]UpdateOutcome{UpdateStaged, UpdateConfirmed, UpdateRolledBack, UpdateRefused},
+		d.Outcome) {
 		b.Delivery = nil
 	}
 	b.Commit, b.SHA256, b.Previous = Clean(b.Commit, 64), Clean(b.SHA256, 64), Clean(b.Previous, 64)

@@ -7,10 +7,16 @@ import (
 )
 
 // SystemTrees hold the system itself. Nothing at any depth below them is emptied.
-var SystemTrees = []string{"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/root", "/run", "/sbin", "/sys", "/usr"}
+var SystemTrees = []string{
+	"/bin", "/boot", "/dev", "/etc", "/lib", "/lib32", "/lib64", "/libx32", "/proc", "/root", "/run", "/sbin",
+	"/sys", "/usr",
+}
 
 // systemTops may not be scratch directories themselves.
-var systemTops = []string{"/", "/home", "/media", "/mnt", "/opt", "/srv", "/tmp", "/var", "/var/lib", "/var/log", "/var/spool", "/var/cache", "/var/tmp"}
+var systemTops = []string{
+	"/", "/home", "/media", "/mnt", "/opt", "/srv", "/tmp", "/var", "/var/lib", "/var/log", "/var/spool",
+	"/var/cache", "/var/tmp",
+}
 
 // ScratchReaches returns the system directory that a cleanup of the scratch pattern would reach, or
 // the empty string. The pattern is a path.Match pattern, absolute and clean; a plain path is a

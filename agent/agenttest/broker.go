@@ -109,11 +109,13 @@ func New(t testing.TB, now func() time.Time) *Broker {
 	b := &Broker{
 		Auth: pkitest.NewAt(t, now()), CertLife: 24 * time.Hour, Clock: now, Denied: map[string]bool{},
 		Requests: map[string]int{}, t: t, ln: newMemoryListener(), conns: map[net.Conn]bool{},
-		tokens: map[string]*token{}, nodes: map[string]*node{}, issued: map[string]string{}, rotations: map[string]*rotation{}, Gone: map[string]string{}, wakeup: make(chan struct{}),
+		tokens: map[string]*token{}, nodes: map[string]*node{}, issued: map[string]string{}, rotations: map[string]*rotation{},
+		Gone: map[string]string{}, wakeup: make(chan struct{}),
 	}
 	b.server = &http.Server{
-		Handler:   b.routes(),
-		TLSConfig: pki.ServerConfig(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &b.Auth.Server, nil }, b.Auth.Roots(), b.verify),
+		Handler: b.routes(),
+		TLSConfig: pki.ServerConfig(func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &b.Auth.Server, nil }, b.Auth.Roots(),
+			b.verify),
 		ConnState: b.connState,
 	}
 	go func() { _ = b.server.ServeTLS(b.ln, "", "") }()
@@ -295,7 +297,8 @@ func (b *Broker) take(nodeID string, lanes []taskcatalog.Lane) wire.WaitReply {
 		exclusive = exclusive || q.NodeID == nodeID && q.Lane == taskcatalog.LaneExclusive && q.Result == nil && now.Before(q.leaseUntil)
 	}
 	for _, q := range b.tasks {
-		if q.NodeID != nodeID || q.Result != nil || q.canceled || now.Before(q.leaseUntil) || !slices.Contains(lanes, q.Lane) || q.Lane == taskcatalog.LaneExclusive && exclusive {
+		if q.NodeID != nodeID || q.Result != nil || q.canceled || now.Before(q.leaseUntil) || !slices.Contains(lanes, q.Lane) ||
+			q.Lane == taskcatalog.LaneExclusive && exclusive {
 			continue
 		}
 		exclusive = exclusive || q.Lane == taskcatalog.LaneExclusive

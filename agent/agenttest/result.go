@@ -57,7 +57,8 @@ func (b *Broker) judge(q *Task, req wire.ResultRequest, peer *pki.Peer) *taskcat
 		return nil
 	}
 	if ev.TaskID != q.ID || ev.TaskDigest != pki.Digest([]byte(q.Envelope)) || ev.NodeID != peer.NodeID || ev.NodeEpoch != peer.Epoch ||
-		ev.Nonce != q.Payload.Nonce || ev.Outcome != req.Outcome || ev.Code != req.Code || ev.BootID == "" || ev.FinishedAt.Before(ev.StartedAt) {
+		ev.Nonce != q.Payload.Nonce || ev.Outcome != req.Outcome || ev.Code != req.Code || ev.BootID == "" ||
+		ev.FinishedAt.Before(ev.StartedAt) {
 		b.t.Errorf("evidence of task %s is about something else: %+v", q.ID, ev)
 	}
 	if req.Result != nil {

@@ -169,8 +169,14 @@ func (b *Broker) enroll(r *http.Request, _ *pki.Peer) (any, *wire.Problem) {
 		}
 	}
 	b.Enrolled++
-	b.Reports = append(b.Reports, identity.Report{AgentVersion: req.AgentVersion, TaskTypes: req.TaskTypes, Capabilities: req.Capabilities, Facts: req.Facts, Hostname: req.Hostname})
-	reply := wire.EnrollReply{NodeID: tok.nodeID, NodeEpoch: b.nodes[tok.nodeID].epoch, Certificate: tok.cert, TrustBundle: string(b.Auth.RawBundle), Now: b.Clock()}
+	b.Reports = append(b.Reports, identity.Report{
+		AgentVersion: req.AgentVersion, TaskTypes: req.TaskTypes, Capabilities: req.Capabilities,
+		Facts: req.Facts, Hostname: req.Hostname,
+	})
+	reply := wire.EnrollReply{
+		NodeID: tok.nodeID, NodeEpoch: b.nodes[tok.nodeID].epoch, Certificate: tok.cert,
+		TrustBundle: string(b.Auth.RawBundle), Now: b.Clock(),
+	}
 	if tok.task != nil {
 		reply.ResolverConfig = &wire.CarriedTask{TaskID: tok.task.ID, Envelope: tok.task.Envelope}
 		if b.Forge != nil {

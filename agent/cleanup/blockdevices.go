@@ -69,7 +69,8 @@ func (c *cleanup) detachDevice(number string) error {
 		if err := c.m.Detach(mt.Point); err != nil {
 			return err
 		}
-		c.dispose("mounts", mt.Point, taskcatalog.ActionRemoved, machine.Tally{}, "a mount of a device that is not in the baseline was detached")
+		c.dispose("mounts", mt.Point, taskcatalog.ActionRemoved, machine.Tally{},
+			"a mount of a device that is not in the baseline was detached")
 	}
 	return nil
 }

@@ -56,7 +56,8 @@ func Clean(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	c := &cleanup{Run: r, m: r.Host.Machine, params: r.Params.(*taskcatalog.StorageCleanupParams)}
 	c.known = host.Known{Base: c.params.Baseline}
 	if c.params.Scope != "local" {
-		return nil, c.report, taskcatalog.Errorf(taskcatalog.CodeCapabilityMissing, "cannot clean scope %s: the agent finds no weka client on this node (use scope local)", c.params.Scope)
+		return nil, c.report, taskcatalog.Errorf(taskcatalog.CodeCapabilityMissing,
+			"cannot clean scope %s: the agent finds no weka client on this node (use scope local)", c.params.Scope)
 	}
 	var err error
 	if c.accounts, err = r.Host.Accounts.List(); err != nil {
@@ -87,7 +88,9 @@ func Clean(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 		}
 	}
 	if c.result.Failed > 0 {
-		return &c.result, c.report, taskcatalog.Errorf("storage_not_fully_cleaned", "cannot clean %d of the node's paths and objects (repair what the dispositions list, then run the cleanup again)", c.result.Failed)
+		return &c.result, c.report, taskcatalog.Errorf("storage_not_fully_cleaned",
+			"cannot clean %d of the node's paths and objects (repair what the dispositions list, then run the cleanup again)",
+			c.result.Failed)
 	}
 	return &c.result, c.report, nil
 }
@@ -107,7 +110,10 @@ func Probe(ctx context.Context, h *host.Host, _ *taskcatalog.Task) string {
 }
 
 func (c *cleanup) dispose(check, name, action string, t machine.Tally, reason string) {
-	c.report.Dispose(taskcatalog.Disposition{Check: check, Path: name, Action: action, Files: t.Files + t.Dirs, Bytes: t.Bytes, Reason: reason})
+	c.report.Dispose(taskcatalog.Disposition{
+		Check: check, Path: name, Action: action, Files: t.Files + t.Dirs, Bytes: t.Bytes,
+		Reason: reason,
+	})
 }
 
 func (c *cleanup) failed(check, name string, err error) {

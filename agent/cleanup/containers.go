@@ -23,16 +23,23 @@ import (
 // volumes. A cleanup stops the engine and empties the roots completely. The engine's own account of
 // ownership is not trusted, since a tenant could reach the engine. Images of the baseline are
 // pulled again.
-var ContainerRoots = []string{"/var/lib/docker", "/var/lib/containerd", "/var/lib/containers", "/var/lib/machines", "/var/lib/lxc", "/var/lib/lxd/containers", "/var/lib/kubelet/pods"}
+var ContainerRoots = []string{
+	"/var/lib/docker", "/var/lib/containerd", "/var/lib/containers", "/var/lib/machines", "/var/lib/lxc",
+	"/var/lib/lxd/containers", "/var/lib/kubelet/pods",
+}
 
 // containerUnits are the engines' units in stop order: a socket before the service that the socket
 // would start again, a unit before the units that it uses.
-var containerUnits = []string{"kubelet.service", "docker.socket", "docker.service", "podman.socket", "podman.service", "lxd.socket", "lxd.service", "crio.service", "containerd.service"}
+var containerUnits = []string{
+	"kubelet.service", "docker.socket", "docker.service", "podman.socket", "podman.service", "lxd.socket",
+	"lxd.service", "crio.service", "containerd.service",
+}
 
 // ContainerStates are the directories in which engines and runtimes keep the state of running
 // containers: settings, mounts and sockets.
 var ContainerStates = []string{
-	"/run/containerd/io.containerd.runtime.v2.task/*", "/run/containerd/runc/*", "/run/containerd/fifo", "/run/docker/runtime-runc/*", "/run/docker/containerd",
+	"/run/containerd/io.containerd.runtime.v2.task/*", "/run/containerd/runc/*", "/run/containerd/fifo", "/run/docker/runtime-runc/*",
+	"/run/docker/containerd",
 	"/run/containers/storage", "/run/libpod", "/run/crun", "/run/runc",
 }
 
@@ -90,7 +97,8 @@ func (c *cleanup) containers(ctx context.Context) (err error) {
 	}
 	stopped, left, err := c.stopContainers(ctx)
 	if stopped > 0 {
-		c.dispose("containers", "processes", taskcatalog.ActionRemoved, machine.Tally{Files: int64(stopped)}, "processes in containers were stopped")
+		c.dispose("containers", "processes", taskcatalog.ActionRemoved, machine.Tally{Files: int64(stopped)},
+			"processes in containers were stopped")
 	}
 	for _, p := range left {
 		c.failed("containers", fmt.Sprintf("process %d %s", p.PID, p.Name), errors.New("outlived SIGKILL, state "+p.State))
@@ -155,7 +163,8 @@ func (c *cleanup) linkedRoot(root, to string) {
 		c.skip("containers", root, "a link to "+to+", which is emptied as a configured root")
 		return
 	}
-	c.failed("containers", root, fmt.Errorf("a link to %s, which the cleanup does not follow (if the node's engine keeps its root there, add %s to container_roots in the agent's configuration; otherwise remove the link)", to, to))
+	c.failed("containers", root,
+		fmt.Errorf("a link to %s, which the cleanup does not follow (if the node's engine keeps its root there, add %s to container_roots in the agent's configuration; otherwise remove the link)", to, to))
 }
 
 // stopContainers ends the processes in containers, then their watchers. The watcher conmon notices

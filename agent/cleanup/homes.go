@@ -50,9 +50,11 @@ func (c *cleanup) homes(ctx context.Context) error {
 		switch {
 		case holds || c.known.Object("home/"+home):
 		case name == "lost+found":
-			all = errors.Join(all, c.empty(ctx, "homes", home, machine.Tree{Remove: func(e *machine.Entry) bool { return !c.known.Object("home/" + e.Path()) }}))
+			all = errors.Join(all, c.empty(ctx, "homes", home,
+				machine.Tree{Remove: func(e *machine.Entry) bool { return !c.known.Object("home/" + e.Path()) }}))
 		case account >= 0:
-			c.dispose("homes", home, taskcatalog.ActionKept, machine.Tally{}, "allocation "+c.accounts[account].AllocationID+" still has its user ("+taskcatalog.ActionRevokeUser+" removes both)")
+			c.dispose("homes", home, taskcatalog.ActionKept, machine.Tally{},
+				"allocation "+c.accounts[account].AllocationID+" still has its user ("+taskcatalog.ActionRevokeUser+" removes both)")
 		default:
 			all = errors.Join(all, c.remove(ctx, "homes", home))
 		}

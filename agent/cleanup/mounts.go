@@ -40,6 +40,7 @@ func (c *cleanup) detach(choose func(all, strangers []machine.Mount) []machine.M
 	return c.m.DetachAll(func(all []machine.Mount) []machine.Mount {
 		return slices.DeleteFunc(choose(all, c.known.Foreign(all)), func(mt machine.Mount) bool { return mt.Point == "/" })
 	}, func(mt machine.Mount) {
-		c.dispose("mounts", mt.Point, taskcatalog.ActionRemoved, machine.Tally{}, "a mount of type "+mt.Type+" that the baseline does not have was detached")
+		c.dispose("mounts", mt.Point, taskcatalog.ActionRemoved, machine.Tally{},
+			"a mount of type "+mt.Type+" that the baseline does not have was detached")
 	})
 }

@@ -11,7 +11,8 @@ import (
 // namespaces removes the names of network namespaces that the baseline does not have.
 func (c *cleanup) namespaces(context.Context) error {
 	if c.known.Base == nil {
-		c.skip("namespaces", "/run/netns", "the node has no baseline, so the agent cannot tell the node's own network namespaces from a tenant's")
+		c.skip("namespaces", "/run/netns",
+			"the node has no baseline, so the agent cannot tell the node's own network namespaces from a tenant's")
 		return nil
 	}
 	names, err := c.m.NetNamespaces()

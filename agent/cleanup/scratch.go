@@ -19,18 +19,21 @@ func (c *cleanup) matchScratch(fault func(pattern string, err error)) ([]string,
 	var all []string
 	for _, pattern := range slices.Concat(c.Host.Scratch, c.params.Scratch) {
 		if !path.IsAbs(pattern) || path.Clean(pattern) != pattern || pattern == "/" {
-			return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot use %q as a scratch path: not a plain absolute path or pattern", taskcatalog.Clean(pattern, 200))
+			return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams,
+				"cannot use %q as a scratch path: not a plain absolute path or pattern", taskcatalog.Clean(pattern, 200))
 		}
 		matches, err := c.m.Glob(pattern)
 		if errors.Is(err, path.ErrBadPattern) {
-			return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot use %q as a scratch path: a malformed pattern", taskcatalog.Clean(pattern, 200))
+			return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot use %q as a scratch path: a malformed pattern",
+				taskcatalog.Clean(pattern, 200))
 		}
 		if err != nil { // a failed directory: the others are cleaned all the same
 			fault(pattern, err)
 		}
 		for _, name := range matches {
 			if own := c.systemDirectory(name); own != "" {
-				return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot use %q as a scratch path: the pattern reaches %s", taskcatalog.Clean(pattern, 200), own)
+				return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot use %q as a scratch path: the pattern reaches %s",
+					taskcatalog.Clean(pattern, 200), own)
 			}
 			all = append(all, name)
 		}

@@ -35,7 +35,8 @@ func (c *cleanup) swap(ctx context.Context) error {
 			}
 		}
 		if !c.known.Object("swap/" + a.Path) {
-			c.dispose("swap", a.Path, taskcatalog.ActionRemoved, machine.Tally{}, "taken out of use; its content stays, because the swap area is not in the baseline")
+			c.dispose("swap", a.Path, taskcatalog.ActionRemoved, machine.Tally{},
+				"taken out of use; its content stays, because the swap area is not in the baseline")
 			continue
 		}
 		n, err := c.m.WipeSwap(ctx, a)

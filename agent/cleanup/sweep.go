@@ -66,7 +66,8 @@ func (c *cleanup) sweep(ctx context.Context, check, top, action string, t machin
 // reportKept reports a directory that should go but holds an entry that stays.
 func (c *cleanup) reportKept(check string) func(*machine.Entry) {
 	return func(e *machine.Entry) {
-		c.failed(check, e.Path(), fmt.Errorf("a directory of uid %d holds an entry that must stay (move that entry out of the directory, then run the cleanup again)", e.Stat.Uid))
+		c.failed(check, e.Path(),
+			fmt.Errorf("a directory of uid %d holds an entry that must stay (move that entry out of the directory, then run the cleanup again)", e.Stat.Uid))
 	}
 }
 

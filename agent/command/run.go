@@ -47,7 +47,10 @@ func New(root string, now func() time.Time) (*Runner, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot open the root directory %s: %w", root, err)
 	}
-	return &Runner{Root: dir, Environ: os.LookupEnv, Account: account, Now: now, Pause: time.Second, grace: 5 * time.Second, checked: func() {}}, nil
+	return &Runner{
+		Root: dir, Environ: os.LookupEnv, Account: account, Now: now, Pause: time.Second, grace: 5 * time.Second,
+		checked: func() {},
+	}, nil
 }
 
 // Close closes the root directory.
@@ -86,7 +89,10 @@ func (r *Runner) Run(ctx context.Context, p *profiles.CommandProfile, args map[s
 		}
 		began := r.Now()
 		again, err := r.attempt(ctx, p, argv, &res)
-		res.Attempts = append(res.Attempts, Attempt{ExitCode: res.ExitCode, Code: taskcatalog.CodeOf(err, failed(err)), Took: r.Now().Sub(began)})
+		res.Attempts = append(res.Attempts, Attempt{
+			ExitCode: res.ExitCode, Code: taskcatalog.CodeOf(err, failed(err)),
+			Took: r.Now().Sub(began),
+		})
 		if err == nil || !again || try >= p.Retries || ctx.Err() != nil {
 			return res, err
 		}
@@ -176,7 +182,8 @@ func (r *Runner) judge(ctx context.Context, p *profiles.CommandProfile, res *Res
 	case errors.Is(err, errTimeout):
 		return true, taskcatalog.Errorf(CodeTimedOut, "%s did not end within %d s%s", p.Command, p.TimeoutSeconds, said)
 	case errors.Is(err, errStuck):
-		return false, taskcatalog.Errorf(CodeStuck, "%s does not end after SIGKILL: the process is blocked in the kernel (reboot the node)", p.Command)
+		return false, taskcatalog.Errorf(CodeStuck, "%s does not end after SIGKILL: the process is blocked in the kernel (reboot the node)",
+			p.Command)
 	case errors.Is(err, exec.ErrWaitDelay):
 		return false, taskcatalog.Errorf(CodeLeftProcesses, "%s ended and left a process behind that keeps its output open", p.Command)
 	case exited && exit.ExitCode() < 0:

@@ -53,7 +53,8 @@ func (w *walker) close() {
 }
 
 func (w *walker) fail(code taskcatalog.Code, format string, args ...any) error {
-	return taskcatalog.Errorf(code, "cannot run %s: %s", taskcatalog.Clean(w.name, 200), taskcatalog.Clean(fmt.Sprintf(format, args...), 300))
+	return taskcatalog.Errorf(code, "cannot run %s: %s", taskcatalog.Clean(w.name, 200),
+		taskcatalog.Clean(fmt.Sprintf(format, args...), 300))
 }
 
 // where returns the path so far, for messages.

@@ -34,10 +34,12 @@ func (e *Erase) chooseATAMethods(ctx context.Context, u *unit) error {
 	}
 	switch {
 	case s.frozen && s.enabled:
-		best(all[0], taskcatalog.Errorf(taskcatalog.CodeATAPassword, "the disk has a password, and its security is frozen, as firmware does at boot (power-cycle the disk, or suspend and wake the machine, then run the erase again; a password that the agent did not set: remove it with hdparm --security-disable)"))
+		best(all[0], taskcatalog.Errorf(taskcatalog.CodeATAPassword,
+			"the disk has a password, and its security is frozen, as firmware does at boot (power-cycle the disk, or suspend and wake the machine, then run the erase again; a password that the agent did not set: remove it with hdparm --security-disable)"))
 		return nil
 	case s.frozen:
-		best(all[0], taskcatalog.Errorf(taskcatalog.CodeATAFrozen, "its security is frozen, as firmware does at boot (power-cycle the disk, or suspend and wake the machine)"))
+		best(all[0], taskcatalog.Errorf(taskcatalog.CodeATAFrozen,
+			"its security is frozen, as firmware does at boot (power-cycle the disk, or suspend and wake the machine)"))
 		return nil
 	}
 	u.methods = all
@@ -56,7 +58,8 @@ func (e *Erase) security(ctx context.Context, t *target) (security, error) {
 	}
 	// The kernel truncates the model.
 	if s.serial != collapseSpaces(t.serial) || !strings.HasPrefix(s.model, collapseSpaces(t.model)) {
-		return s, taskcatalog.Errorf(taskcatalog.CodeDiskDiffers, "cannot erase %s: hdparm -I calls it %s", t.disk.label(), taskcatalog.Clean(s.serial+" "+s.model, 200))
+		return s, taskcatalog.Errorf(taskcatalog.CodeDiskDiffers, "cannot erase %s: hdparm -I calls it %s", t.disk.label(),
+			taskcatalog.Clean(s.serial+" "+s.model, 200))
 	}
 	return s, nil
 }
@@ -86,12 +89,15 @@ func (e *Erase) unlock(ctx context.Context, t *target) error {
 	case taskcatalog.CodeOf(err, "") == taskcatalog.CodeEraseUnfinished:
 		return err
 	case err != nil && s.frozen:
-		return taskcatalog.Errorf(taskcatalog.CodeATAPassword, "the disk has a password and its security is frozen: the disk locks when it loses power (power-cycle the disk and run the erase again; a password that the agent did not set: remove it with hdparm --security-disable): %v", err)
+		return taskcatalog.Errorf(taskcatalog.CodeATAPassword,
+			"the disk has a password and its security is frozen: the disk locks when it loses power (power-cycle the disk and run the erase again; a password that the agent did not set: remove it with hdparm --security-disable): %v", err)
 	case err != nil:
-		return taskcatalog.Errorf(taskcatalog.CodeATAPassword, "the disk has a password that the agent did not set, and locks when it loses power (remove the password with hdparm --security-disable; if the password is not known, replace the disk): %v", err)
+		return taskcatalog.Errorf(taskcatalog.CodeATAPassword,
+			"the disk has a password that the agent did not set, and locks when it loses power (remove the password with hdparm --security-disable; if the password is not known, replace the disk): %v", err)
 	}
 	if s, err = e.security(ctx, t); err == nil && s.enabled {
-		return taskcatalog.Errorf(taskcatalog.CodeATAPassword, "hdparm reports that the password was removed, and the disk still has one (replace the disk)")
+		return taskcatalog.Errorf(taskcatalog.CodeATAPassword,
+			"hdparm reports that the password was removed, and the disk still has one (replace the disk)")
 	}
 	return err
 }
@@ -104,7 +110,8 @@ func (e *Erase) unlocked(ctx context.Context, t *target) {
 	case taskcatalog.CodeOf(err, "") == taskcatalog.CodeATAPassword:
 		t.end(taskcatalog.VerdictNotClean, err)
 	default:
-		t.end(taskcatalog.VerdictInconclusive, taskcatalog.Errorf(taskcatalog.CodeOf(err, taskcatalog.CodeDiskUnreadable), "cannot tell whether the disk has a password, with which it would lock when it loses power: %v", err))
+		t.end(taskcatalog.VerdictInconclusive, taskcatalog.Errorf(taskcatalog.CodeOf(err, taskcatalog.CodeDiskUnreadable),
+			"cannot tell whether the disk has a password, with which it would lock when it loses power: %v", err))
 	}
 }
 
@@ -120,21 +127,27 @@ func (e *Erase) ataErase(ctx context.Context, m taskcatalog.EraseMethod, t *targ
 	}
 	err := e.hdparm(ctx, id, t)
 	if taskcatalog.CodeOf(err, "") == taskcatalog.CodeEraseUnfinished || ctx.Err() != nil {
-		return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "the erase may still run inside the drive, whose password is \"hostler\" until the erase ends: %v", err)
+		return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished,
+			"the erase may still run inside the drive, whose password is \"hostler\" until the erase ends: %v", err)
 	}
 	s, asked := e.security(ctx, t)
 	switch {
 	case asked != nil: // like a drive that is still erasing
-		return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "cannot tell whether the disk was erased: the erase may still run inside the drive, whose password may be \"hostler\": %s", joinErrors(err, asked))
+		return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished,
+			"cannot tell whether the disk was erased: the erase may still run inside the drive, whose password may be \"hostler\": %s",
+			joinErrors(err, asked))
 	case s.enabled: // a completed erase would have removed the password
 		switch off := e.hdparm(ctx, "hdparm_disable_password", t); {
 		case taskcatalog.CodeOf(off, "") == taskcatalog.CodeEraseUnfinished:
-			return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "the erase was not done, and the disk's password may be \"hostler\": %s", joinErrors(err, off))
+			return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished,
+				"the erase was not done, and the disk's password may be \"hostler\": %s", joinErrors(err, off))
 		case off != nil:
-			return taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "the erase was not done, and the disk's password is still \"hostler\": %s", joinErrors(err, off))
+			return taskcatalog.Errorf(taskcatalog.CodeEraseFailed,
+				"the erase was not done, and the disk's password is still \"hostler\": %s", joinErrors(err, off))
 		}
 		if err == nil {
-			err = taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "hdparm reports that the erase is done, and the disk still has the password that an erase removes")
+			err = taskcatalog.Errorf(taskcatalog.CodeEraseFailed,
+				"hdparm reports that the erase is done, and the disk still has the password that an erase removes")
 		}
 	}
 	return err

@@ -100,8 +100,10 @@ func (s system) disk(name string) (*disk, error) {
 		return nil, nil
 	}
 	faults = append(faults, err)
-	sectors, _ := strconv.ParseInt(read("size"), 10, 64)                                                                                           // of 512 bytes, whatever the disk's are
-	d.size, d.number, d.readOnly, d.model = max(sectors, 0)*512, read("dev"), read("ro") == "1", cmp.Or(read("device/model"), read("device/name")) // an eMMC has a name
+	sectors, _ := strconv.ParseInt(read("size"), 10,
+		64) // of 512 bytes, whatever the disk's are
+	d.size, d.number, d.readOnly, d.model = max(sectors, 0)*512, read("dev"), read("ro") == "1", cmp.Or(read("device/model"),
+		read("device/name")) // an eMMC has a name
 	d.wwn = cmp.Or(read("wwid"), read("device/wwid"))
 	d.serial = cmp.Or(read("device/serial"), read("serial"))
 	if d.serial == "" {
@@ -127,7 +129,8 @@ func (s system) disk(name string) (*disk, error) {
 	entries, err := s.Names(path.Join(blockDir, name))
 	faults = append(faults, err)
 	for _, entry := range entries {
-		if number, err := s.text(path.Join(blockDir, name, entry, "partition")); strings.HasPrefix(entry, name) && (number != "" || err != nil) {
+		if number, err := s.text(path.Join(blockDir, name, entry, "partition")); strings.HasPrefix(entry, name) &&
+			(number != "" || err != nil) {
 			d.partitions = append(d.partitions, entry)
 			faults = append(faults, err)
 		}

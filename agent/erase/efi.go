@@ -29,7 +29,9 @@ func (s system) booted(d *disk) (bool, error) {
 	}
 	current, err := s.variable("BootCurrent")
 	if errors.Is(err, fs.ErrNotExist) {
-		return false, errors.New("the machine was booted by EFI, and its boot entry cannot be read (mount efivarfs at " + path.Clean(efiVariables) + ")")
+		return false,
+			errors.New("the machine was booted by EFI, and its boot entry cannot be read (mount efivarfs at " + path.Clean(efiVariables) +
+				")")
 	}
 	if err != nil || len(current) != 6 {
 		return false, errors.Join(errors.New("cannot read which entry the firmware booted"), err)
@@ -127,7 +129,8 @@ func parseLoadOption(raw []byte) (partition, bool) {
 		const media, hardDrive = 4, 1
 		if rest[0] == media && rest[1] == hardDrive && size >= 42 {
 			return partition{
-				number: binary.LittleEndian.Uint32(rest[4:]), start: binary.LittleEndian.Uint64(rest[8:]), size: binary.LittleEndian.Uint64(rest[16:]),
+				number: binary.LittleEndian.Uint32(rest[4:]), start: binary.LittleEndian.Uint64(rest[8:]),
+				size: binary.LittleEndian.Uint64(rest[16:]),
 			}, true
 		}
 		rest = rest[size:]

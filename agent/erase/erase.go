@@ -77,7 +77,9 @@ func (e *Erase) Do(ctx context.Context) (*taskcatalog.DiskEraseResult, taskcatal
 	case ctx.Err() != nil: // the next task only reads the overwritten disks
 		return result, report, context.Cause(ctx)
 	case bad > 0:
-		return result, report, taskcatalog.Errorf(taskcatalog.CodeDiskNotErased, "cannot erase %d of %d disks (repair or replace the disks that the result lists, then run the erase again)", bad, len(e.targets))
+		return result, report, taskcatalog.Errorf(taskcatalog.CodeDiskNotErased,
+			"cannot erase %d of %d disks (repair or replace the disks that the result lists, then run the erase again)", bad,
+			len(e.targets))
 	}
 	return result, report, nil
 }
@@ -123,7 +125,10 @@ func (e *Erase) reportProgress(t *target, percent int, doing taskcatalog.EraseMe
 // failed records a failed method.
 func (t *target) failed(m taskcatalog.EraseMethod, err error) {
 	code := taskcatalog.CodeOf(err, taskcatalog.CodeEraseFailed)
-	t.out.Attempts = append(t.out.Attempts, taskcatalog.EraseAttempt{Method: m, Code: code, Message: taskcatalog.Clean(err.Error(), taskcatalog.MaxText)})
+	t.out.Attempts = append(t.out.Attempts, taskcatalog.EraseAttempt{
+		Method: m, Code: code,
+		Message: taskcatalog.Clean(err.Error(), taskcatalog.MaxText),
+	})
 }
 
 // ended reports whether the disk has a verdict.

@@ -34,7 +34,8 @@ func (e *Erase) judge(ctx context.Context) ([]*unit, error) {
 		}
 		picked[d.name] = true
 		e.targets = append(e.targets, &target{disk: d, index: i, out: taskcatalog.ErasedDisk{
-			Name: d.name, Serial: taskcatalog.Clean(collapseSpaces(d.serial), 128), WWN: taskcatalog.Clean(d.wwn, 128), NGUID: taskcatalog.Clean(d.nguid, 64),
+			Name: d.name, Serial: taskcatalog.Clean(collapseSpaces(d.serial), 128), WWN: taskcatalog.Clean(d.wwn, 128),
+			NGUID: taskcatalog.Clean(d.nguid, 64),
 			Model: taskcatalog.Clean(collapseSpaces(d.model), 128), SizeBytes: d.size, OfBytes: uint64(d.size),
 			Method: taskcatalog.MethodNone, Verification: taskcatalog.OverwriteNone,
 		}})
@@ -61,7 +62,8 @@ func (e *Erase) judge(ctx context.Context) ([]*unit, error) {
 }
 
 func unreadable(what string, err error) error {
-	return taskcatalog.Errorf(taskcatalog.CodeDiskUnreadable, "cannot read all properties of %s that the erase needs: %s", what, taskcatalog.Clean(err.Error(), 400))
+	return taskcatalog.Errorf(taskcatalog.CodeDiskUnreadable, "cannot read all properties of %s that the erase needs: %s", what,
+		taskcatalog.Clean(err.Error(), 400))
 }
 
 // reasons returns why a disk must not be erased.
@@ -71,15 +73,19 @@ func (e *Erase) reasons(d *disk, uses []use) error {
 	}
 	switch {
 	case d.size == 0:
-		return no(taskcatalog.CodeDiskNoSize, "%s: format it with sectors of 512 or 4096 bytes (sg_format, nvme format), or replace it", taskcatalog.DiskNoSize)
+		return no(taskcatalog.CodeDiskNoSize, "%s: format it with sectors of 512 or 4096 bytes (sg_format, nvme format), or replace it",
+			taskcatalog.DiskNoSize)
 	case !local(d.transport):
-		return no(taskcatalog.CodeDiskNotLocal, "its transport is %s, and only disks on PCIe, SATA, SAS and eMMC of this machine are erased", taskcatalog.Clean(d.transport, 64))
+		return no(taskcatalog.CodeDiskNotLocal,
+			"its transport is %s, and only disks on PCIe, SATA, SAS and eMMC of this machine are erased",
+			taskcatalog.Clean(d.transport, 64))
 	case len(d.controllers) > 1:
 		return no(taskcatalog.CodeDiskMultipath, "%s are paths to it", strings.Join(d.controllers, ", "))
 	case d.transport == "pcie" && len(d.controllers) == 0:
 		return no(taskcatalog.CodeDiskUnreadable, "it has no NVMe controller")
 	case emulator(d) != "" && !e.Params.DPUEmulatedOK:
-		return no(taskcatalog.CodeDiskDPUEmulated, "%s emulates this disk, and the data are stored elsewhere (set dpu_emulated_ok if the SKU allows this)", emulator(d))
+		return no(taskcatalog.CodeDiskDPUEmulated,
+			"%s emulates this disk, and the data are stored elsewhere (set dpu_emulated_ok if the SKU allows this)", emulator(d))
 	case d.readOnly:
 		return no(taskcatalog.CodeDiskReadOnly, "it is read-only")
 	case len(uses) > 0:
@@ -103,7 +109,8 @@ func emulator(d *disk) string {
 	if by := dpus[strings.ToLower(d.pciVendor)]; by != "" {
 		return by
 	}
-	if model := strings.ToUpper(d.model); strings.Contains(model, "SNAP") || strings.Contains(model, "BLUEFIELD") || strings.Contains(model, "ELASTIC BLOCK") {
+	if model := strings.ToUpper(d.model); strings.Contains(model, "SNAP") || strings.Contains(model, "BLUEFIELD") ||
+		strings.Contains(model, "ELASTIC BLOCK") {
 		return "a DPU, by its model " + taskcatalog.Clean(collapseSpaces(d.model), 64) + ","
 	}
 	return ""
@@ -116,7 +123,8 @@ func (e *Erase) open(t *target) error {
 	switch {
 	case errors.Is(err, unix.EBUSY):
 		t.device = nil
-		return taskcatalog.Errorf(taskcatalog.CodeDiskInUse, "cannot erase %s: the kernel says that it, or a partition of it, is in use", t.disk.label())
+		return taskcatalog.Errorf(taskcatalog.CodeDiskInUse, "cannot erase %s: the kernel says that it, or a partition of it, is in use",
+			t.disk.label())
 	case err != nil:
 		t.device = nil
 		return unreadable(t.disk.label(), err)
@@ -133,7 +141,8 @@ func (e *Erase) verifyDevice(t *target) error {
 		return taskcatalog.Errorf(taskcatalog.CodeDiskChanged, "cannot erase %s: %s", t.disk.label(), taskcatalog.Clean(err.Error(), 300))
 	}
 	if number != t.number || size != t.size {
-		return taskcatalog.Errorf(taskcatalog.CodeDiskChanged, "cannot erase %s: what is open is device %s of %d bytes", t.disk.label(), number, size)
+		return taskcatalog.Errorf(taskcatalog.CodeDiskChanged, "cannot erase %s: what is open is device %s of %d bytes", t.disk.label(),
+			number, size)
 	}
 	return nil
 }
@@ -141,7 +150,8 @@ func (e *Erase) verifyDevice(t *target) error {
 // rejudge judges a disk anew, right before the disk is touched.
 func (e *Erase) rejudge(t *target) error {
 	changed := func(what string) error {
-		return taskcatalog.Errorf(taskcatalog.CodeDiskChanged, "cannot erase %s: %s since it was judged", t.disk.label(), taskcatalog.Clean(what, 300))
+		return taskcatalog.Errorf(taskcatalog.CodeDiskChanged, "cannot erase %s: %s since it was judged", t.disk.label(),
+			taskcatalog.Clean(what, 300))
 	}
 	now, err := e.sys.disk(t.name)
 	switch {
@@ -152,8 +162,10 @@ func (e *Erase) rejudge(t *target) error {
 	}
 	was, is := *t.disk, *now
 	was.partitions, is.partitions = nil, nil // the partitions of an erased disk vanish
-	if was.name != is.name || was.number != is.number || was.path != is.path || was.serial != is.serial || was.wwn != is.wwn || was.nguid != is.nguid ||
-		was.model != is.model || was.size != is.size || was.transport != is.transport || was.nsid != is.nsid || was.pciVendor != is.pciVendor ||
+	if was.name != is.name || was.number != is.number || was.path != is.path || was.serial != is.serial || was.wwn != is.wwn ||
+		was.nguid != is.nguid ||
+		was.model != is.model || was.size != is.size || was.transport != is.transport || was.nsid != is.nsid ||
+		was.pciVendor != is.pciVendor ||
 		was.readOnly != is.readOnly || !slices.Equal(was.controllers, is.controllers) {
 		return changed("it has become another")
 	}

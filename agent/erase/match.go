@@ -11,7 +11,8 @@ import (
 func find(name taskcatalog.DiskName, all []*disk) (*disk, error) {
 	called := displayName(name)
 	if collapseSpaces(name.Serial) == "" && id(name.WWN) == "" && id(name.NGUID) == "" {
-		return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot erase %s: the task names neither its serial number, its WWN nor its NGUID", called)
+		return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams,
+			"cannot erase %s: the task names neither its serial number, its WWN nor its NGUID", called)
 	}
 	var fit []*disk
 	var near *disk
@@ -28,12 +29,15 @@ func find(name taskcatalog.DiskName, all []*disk) (*disk, error) {
 	case len(fit) == 1:
 		return fit[0], nil
 	case len(fit) > 1 && fit[0].wwn != "" && id(fit[0].wwn) == id(fit[1].wwn):
-		return nil, taskcatalog.Errorf(taskcatalog.CodeDiskMultipath, "cannot erase %s: %s and %s are two paths to it", called, fit[0].name, fit[1].name)
+		return nil, taskcatalog.Errorf(taskcatalog.CodeDiskMultipath, "cannot erase %s: %s and %s are two paths to it", called, fit[0].name,
+			fit[1].name)
 	case len(fit) > 1:
-		return nil, taskcatalog.Errorf(taskcatalog.CodeDiskAmbiguous, "cannot erase %s: both %s and %s match (name the disk by WWN or NGUID)", called, fit[0].name, fit[1].name)
+		return nil, taskcatalog.Errorf(taskcatalog.CodeDiskAmbiguous,
+			"cannot erase %s: both %s and %s match (name the disk by WWN or NGUID)", called, fit[0].name, fit[1].name)
 	case near != nil:
 		_, differ := compare(name, near)
-		return nil, taskcatalog.Errorf(taskcatalog.CodeDiskDiffers, "cannot erase %s: the machine's %s has another %s", called, near.name, strings.Join(differ, ", "))
+		return nil, taskcatalog.Errorf(taskcatalog.CodeDiskDiffers, "cannot erase %s: the machine's %s has another %s", called, near.name,
+			strings.Join(differ, ", "))
 	}
 	return nil, taskcatalog.Errorf(taskcatalog.CodeDiskNotFound, "cannot erase %s: this machine has no such disk", called)
 }

@@ -57,7 +57,8 @@ func (e *Erase) chooseNVMeMethods(ctx context.Context, u *unit) error {
 
 // shared is the refusal of a controller with more namespaces than the task names.
 func (u *unit) shared(what string) error {
-	return taskcatalog.Errorf(taskcatalog.CodeDiskControllerShared, "cannot erase %s: its controller %s has %s, which the task does not name", u.targets[0].disk.label(), u.controller, what)
+	return taskcatalog.Errorf(taskcatalog.CodeDiskControllerShared,
+		"cannot erase %s: its controller %s has %s, which the task does not name", u.targets[0].disk.label(), u.controller, what)
 }
 
 // verifyNamespaces verifies that the task names every namespace that the kernel shows of a
@@ -92,7 +93,8 @@ func (e *Erase) identify(ctx context.Context, u *unit) (controller, error) {
 		return can, unreadable(first.label(), err)
 	}
 	if can.serial != collapseSpaces(first.serial) || can.model != collapseSpaces(first.model) {
-		return can, taskcatalog.Errorf(taskcatalog.CodeDiskDiffers, "cannot erase %s: nvme id-ctrl calls it %s", first.label(), taskcatalog.Clean(can.serial+" "+can.model, 200))
+		return can, taskcatalog.Errorf(taskcatalog.CodeDiskDiffers, "cannot erase %s: nvme id-ctrl calls it %s", first.label(),
+			taskcatalog.Clean(can.serial+" "+can.model, 200))
 	}
 	args["all"] = can.namespaces
 	if raw, err = e.tool(ctx, "nvme_list_ns", args); err != nil {
@@ -104,7 +106,9 @@ func (e *Erase) identify(ctx context.Context, u *unit) (controller, error) {
 	}
 	for _, t := range u.targets {
 		if !slices.Contains(ids, t.nsid) {
-			return can, unreadable(t.disk.label(), taskcatalog.Errorf(taskcatalog.CodeDiskDiffers, "nvme list-ns does not list its namespace %d", t.nsid))
+			return can,
+				unreadable(t.disk.label(), taskcatalog.Errorf(taskcatalog.CodeDiskDiffers, "nvme list-ns does not list its namespace %d",
+					t.nsid))
 		}
 	}
 	if len(ids) > len(u.targets) {
@@ -116,7 +120,8 @@ func (e *Erase) identify(ctx context.Context, u *unit) (controller, error) {
 // sameController verifies that the controller's node in /dev has the kernel's device number.
 func (e *Erase) sameController(u *unit) error {
 	if err := e.Devices.Is(u.controller, u.node, false); err != nil {
-		return taskcatalog.Errorf(taskcatalog.CodeDiskChanged, "cannot erase by controller %s: %s", u.controller, taskcatalog.Clean(err.Error(), 300))
+		return taskcatalog.Errorf(taskcatalog.CodeDiskChanged, "cannot erase by controller %s: %s", u.controller,
+			taskcatalog.Clean(err.Error(), 300))
 	}
 	return nil
 }
@@ -174,13 +179,16 @@ func (e *Erase) sanitize(ctx context.Context, u *unit, m taskcatalog.EraseMethod
 		// The drive returns no data until it leaves this state; the next method is recorded as the
 		// weaker method.
 		if err := e.exit(ctx, u); err != nil {
-			return taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "its log page reports that the sanitize failed, and the drive stays in that state: %v", err)
+			return taskcatalog.Errorf(taskcatalog.CodeEraseFailed,
+				"its log page reports that the sanitize failed, and the drive stays in that state: %v", err)
 		}
 		return taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "its log page reports that the sanitize failed")
 	case state.status == sanitizeNever:
-		return taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "the drive accepted the sanitize command, and its log page reports that none was ever run")
+		return taskcatalog.Errorf(taskcatalog.CodeEraseFailed,
+			"the drive accepted the sanitize command, and its log page reports that none was ever run")
 	case state.action != args["action"]:
-		return taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "its log page reports sanitize action %d, and action %d was requested", state.action, args["action"])
+		return taskcatalog.Errorf(taskcatalog.CodeEraseFailed, "its log page reports sanitize action %d, and action %d was requested",
+			state.action, args["action"])
 	}
 	return nil
 }
@@ -200,7 +208,8 @@ func (e *Erase) wait(ctx context.Context, u *unit, m taskcatalog.EraseMethod, di
 		}
 		switch {
 		case ctx.Err() != nil:
-			return state, taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "the agent stopped waiting, and the sanitize may still run inside the drive: %v", context.Cause(ctx))
+			return state, taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished,
+				"the agent stopped waiting, and the sanitize may still run inside the drive: %v", context.Cause(ctx))
 		case err == nil && state.status != sanitizeRunning:
 			return state, nil
 		case err == nil:
@@ -210,7 +219,8 @@ func (e *Erase) wait(ctx context.Context, u *unit, m taskcatalog.EraseMethod, di
 			}
 		default:
 			if unread++; unread == logTries {
-				return state, taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "the drive's sanitize log page cannot be read, and a sanitize may still run inside the drive: %v", err)
+				return state, taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished,
+					"the drive's sanitize log page cannot be read, and a sanitize may still run inside the drive: %v", err)
 			}
 		}
 		select {

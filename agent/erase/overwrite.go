@@ -63,7 +63,8 @@ func (e *Erase) overwrite(ctx context.Context, t *target) error {
 	before := o.Written
 	err = e.fill(ctx, t, o)
 	if before > 0 && taskcatalog.CodeOf(err, "") == taskcatalog.CodeEraseResidue {
-		e.Log.Warn("a disk was written to after its overwrite was interrupted; the overwrite starts again at the first byte", zap.String("disk", t.name), zap.Error(err))
+		e.Log.Warn("a disk was written to after its overwrite was interrupted; the overwrite starts again at the first byte",
+			zap.String("disk", t.name), zap.Error(err))
 		e.forget(t)
 		if o, err = e.begin(); err != nil {
 			return err

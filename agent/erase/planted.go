@@ -52,7 +52,8 @@ func plant(dev Device, size int64, random io.Reader) (*planted, error) {
 	}
 	left, err := all.remaining(dev)
 	if err == nil && left != len(places) {
-		err = taskcatalog.Errorf(taskcatalog.CodeDiskRead, "%d of %d places do not read as they were written", len(places)-left, len(places))
+		err = taskcatalog.Errorf(taskcatalog.CodeDiskRead, "%d of %d places do not read as they were written", len(places)-left,
+			len(places))
 	}
 	return all, err
 }

@@ -78,7 +78,8 @@ func (e *Erase) sampleWritten(t *target, o Overwrite) error {
 // recordOverwrite records an overwrite's progress. If this fails, the overwrite goes on.
 func (e *Erase) recordOverwrite(t *target, o Overwrite) {
 	if err := e.Overwrites.PutOverwrite(t.identity(), o); err != nil {
-		e.Log.Warn("cannot record progress: an interrupted overwrite will start again at the first byte", zap.String("disk", t.name), zap.Error(err))
+		e.Log.Warn("cannot record progress: an interrupted overwrite will start again at the first byte", zap.String("disk", t.name),
+			zap.Error(err))
 	}
 }
 

@@ -227,19 +227,22 @@ func (e *Erase) do(ctx context.Context, u *unit, m taskcatalog.EraseMethod, disk
 		}
 		var left int
 		if left, why[i] = before[i].remaining(t.device); left > 0 {
-			remains = append(remains, fmt.Sprintf("of %d blocks that were written to %s before, %d are still there", len(before[i].places), t.name, left))
+			remains = append(remains, fmt.Sprintf("of %d blocks that were written to %s before, %d are still there", len(before[i].places),
+				t.name, left))
 		}
 	}
 	switch {
 	case len(remains) > 0: // the drive has lied: its report on the other disks is worthless
-		return taskcatalog.Errorf(taskcatalog.CodeEraseResidue, "the drive reports that the erase is done, and %s", strings.Join(remains, "; "))
+		return taskcatalog.Errorf(taskcatalog.CodeEraseResidue, "the drive reports that the erase is done, and %s",
+			strings.Join(remains, "; "))
 	case controllerWide(m):
 		// The log page was read by the controller's name, perhaps hours after the judgement.
 		if err := e.verifyUnchanged(ctx, u, m, disks); err != nil {
 			return err
 		}
 	case why[0] != nil:
-		return taskcatalog.Errorf(taskcatalog.CodeEraseUnverified, "the drive reports that the erase is done, and the agent cannot verify it: %v", why[0])
+		return taskcatalog.Errorf(taskcatalog.CodeEraseUnverified,
+			"the drive reports that the erase is done, and the agent cannot verify it: %v", why[0])
 	}
 	for i, t := range disks {
 		if why[i] == nil {
@@ -265,7 +268,8 @@ func (t *target) finished(m taskcatalog.EraseMethod, verification string, readBa
 func ended(ctx context.Context, code taskcatalog.Code, err error) error {
 	switch {
 	case outcomeUnknown(err) || ctx.Err() != nil:
-		return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished, "cannot tell how the erase ended; the erase may still run inside the drive: %v", err)
+		return taskcatalog.Errorf(taskcatalog.CodeEraseUnfinished,
+			"cannot tell how the erase ended; the erase may still run inside the drive: %v", err)
 	case missing(err):
 		return err
 	}

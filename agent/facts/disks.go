@@ -43,7 +43,10 @@ func disks(m *machine.Machine) ([]taskcatalog.DiskFacts, error) {
 		if linkBase(m, path.Join(dir, "device")) == "" || read("removable") == "1" || read("hidden") == "1" {
 			continue
 		}
-		d := taskcatalog.DiskFacts{Name: name, Model: cmp.Or(read("device/model"), read("device/name")), WWID: read("wwid"), SizeBytes: sectors * 512, Transport: transports[name], System: slices.Contains(system, name)}
+		d := taskcatalog.DiskFacts{
+			Name: name, Model: cmp.Or(read("device/model"), read("device/name")), WWID: read("wwid"),
+			SizeBytes: sectors * 512, Transport: transports[name], System: slices.Contains(system, name),
+		}
 		if d.WWID == "" {
 			d.WWID = read("device/wwid")
 		}

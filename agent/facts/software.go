@@ -67,7 +67,11 @@ var libraryDirs = []string{"/usr/lib/x86_64-linux-gnu", "/usr/lib/aarch64-linux-
 
 // computeRuntime names the installed compute library.
 func computeRuntime(m *machine.Machine) (string, error) {
-	for _, r := range []struct{ name, library string }{{"cuda", "libcuda.so.1"}, {"rocm", "libamdhip64.so"}, {"level_zero", "libze_intel_gpu.so.1"}} {
+	for _, r := range []struct{ name, library string }{
+		{"cuda", "libcuda.so.1"},
+		{"rocm", "libamdhip64.so"},
+		{"level_zero", "libze_intel_gpu.so.1"},
+	} {
 		for _, dir := range libraryDirs {
 			if there, err := m.Has(path.Join(dir, r.library)); there || err != nil {
 				return r.name, err
@@ -79,7 +83,12 @@ func computeRuntime(m *machine.Machine) (string, error) {
 
 // containerRuntime names the installed engine. Docker includes containerd.
 func containerRuntime(m *machine.Machine) (string, error) {
-	for _, r := range []struct{ name, program string }{{"docker", "dockerd"}, {"containerd", "containerd"}, {"other", "crio"}, {"other", "podman"}} {
+	for _, r := range []struct{ name, program string }{
+		{"docker", "dockerd"},
+		{"containerd", "containerd"},
+		{"other", "crio"},
+		{"other", "podman"},
+	} {
 		for _, dir := range []string{"/usr/bin", "/usr/sbin", "/usr/local/bin"} {
 			if there, err := m.Has(path.Join(dir, r.program)); there || err != nil {
 				return r.name, err

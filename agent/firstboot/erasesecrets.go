@@ -121,7 +121,11 @@ func eraseSecrets(root *os.Root, name, tokenHash string) (found bool, err error)
 	}
 	defer f.Close()
 	if now, err := f.Stat(); err != nil || !os.SameFile(info, now) || now.Size() > maxFile {
-		return false, errors.Join(err, &fs.PathError{Op: "overwrite", Path: path.Join("/", name), Err: errors.New("the file is too large, or was replaced since")})
+		return false,
+			errors.Join(err, &fs.PathError{
+				Op: "overwrite", Path: path.Join("/", name),
+				Err: errors.New("the file is too large, or was replaced since"),
+			})
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxFile))
 	if err != nil {

@@ -52,7 +52,10 @@ func Child(vendors []Vendor, now func() time.Time, random [32]byte) int {
 	}
 	raw, err := taskcatalog.Encode(result)
 	if err != nil {
-		c.say(reply{Error: &replyError{Code: CodeDriverFailed, Message: "cannot encode the result: " + taskcatalog.Clean(err.Error(), 300)}})
+		c.say(reply{Error: &replyError{
+			Code:    CodeDriverFailed,
+			Message: "cannot encode the result: " + taskcatalog.Clean(err.Error(), 300),
+		}})
 		return 0
 	}
 	c.say(reply{Result: raw})

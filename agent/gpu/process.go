@@ -195,7 +195,8 @@ func (p *process) end() error {
 	case p.ended = <-p.exited:
 	case <-gone.C:
 		return taskcatalog.Errorf(CodeHelperStuck,
-			"the gpu helper, process %d, did not end within %v of SIGKILL: the driver holds it (reboot the machine)", p.cmd.Process.Pid, p.grace)
+			"the gpu helper, process %d, did not end within %v of SIGKILL: the driver holds it (reboot the machine)", p.cmd.Process.Pid,
+			p.grace)
 	}
 	select {
 	case p.lastError = <-p.tail:

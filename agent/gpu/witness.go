@@ -60,10 +60,12 @@ func fabricJoining(s State) bool {
 // appliedChanges returns the pending changes that are done.
 func appliedChanges(was, is State) []string {
 	var all []string
-	if mode := was.Pending.Partition; mode != "" && mode != was.Settings.Partition && mode == is.Settings.Partition && is.Pending.Partition == "" {
+	if mode := was.Pending.Partition; mode != "" && mode != was.Settings.Partition && mode == is.Settings.Partition &&
+		is.Pending.Partition == "" {
 		all = append(all, "partition")
 	}
-	if on := was.Pending.ECC; on != nil && differs(on, was.Settings.ECC) && is.Settings.ECC != nil && *is.Settings.ECC == *on && is.Pending.ECC == nil {
+	if on := was.Pending.ECC; on != nil && differs(on, was.Settings.ECC) && is.Settings.ECC != nil && *is.Settings.ECC == *on &&
+		is.Pending.ECC == nil {
 		all = append(all, "ecc")
 	}
 	// AMD's pending pages are retired by the driver, in its own time.

@@ -59,7 +59,8 @@ func Find(sources []Source) (*Bootstrap, error) {
 			return b, nil
 		}
 	}
-	return nil, taskcatalog.Errorf(CodeNoIdentitySource, "no broker is named in %s (write /etc/hostler-agent/config.yaml or run hostler-agent enroll)", strings.Join(names, ", "))
+	return nil, taskcatalog.Errorf(CodeNoIdentitySource,
+		"no broker is named in %s (write /etc/hostler-agent/config.yaml or run hostler-agent enroll)", strings.Join(names, ", "))
 }
 
 var tokenForm = regexp.MustCompile(`^hsn_[A-Za-z0-9_-]{43}$`)
@@ -67,7 +68,8 @@ var tokenForm = regexp.MustCompile(`^hsn_[A-Za-z0-9_-]{43}$`)
 // check normalises a bootstrap. No error repeats a token.
 func (b *Bootstrap) check() error {
 	u, err := url.Parse(b.Broker)
-	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" ||
+		u.Fragment != "" {
 		return fmt.Errorf("broker %q is not https://HOST[:PORT]", taskcatalog.Clean(b.Broker, 100))
 	}
 	b.Broker = "https://" + u.Host

@@ -49,11 +49,14 @@ func (s *State) pending() (*pending, error) {
 // Enroll tries once to make the node a member with b's token. The state must be locked. A repeated
 // try after a lost answer or a crash sends the same key, and so gets the same certificate. keyKind
 // is pki.Ed25519 or pki.P256; send posts the request over a connection pinned to b.CASHA256.
-func (s *State) Enroll(ctx context.Context, b *Bootstrap, keyKind string, r Report, send func(context.Context, wire.EnrollRequest) (*wire.EnrollReply, error)) (*Member, error) {
+func (s *State) Enroll(ctx context.Context, b *Bootstrap, keyKind string, r Report,
+	send func(context.Context, wire.EnrollRequest) (*wire.EnrollReply, error),
+) (*Member, error) {
 	s.change.Lock()
 	defer s.change.Unlock()
 	if b.Token == "" {
-		return nil, taskcatalog.Errorf(CodeNoIdentitySource, "cannot enrol: %s names a broker and has no token (issue a token with hostler node create)", b.Source)
+		return nil, taskcatalog.Errorf(CodeNoIdentitySource,
+			"cannot enrol: %s names a broker and has no token (issue a token with hostler node create)", b.Source)
 	}
 	key, p, err := s.enrolmentKey(b, keyKind)
 	if err != nil {
@@ -65,7 +68,8 @@ func (s *State) Enroll(ctx context.Context, b *Bootstrap, keyKind string, r Repo
 	}
 	reply, err := send(ctx, wire.EnrollRequest{
 		Token: b.Token.Reveal(), CSR: string(csr), AgentVersion: r.AgentVersion, TaskTypes: r.TaskTypes,
-		Capabilities: r.Capabilities, Facts: r.Facts, Agent: r.Agent, Hostname: r.Hostname, Now: s.now().UTC(), MAASSystemID: b.MAASSystemID,
+		Capabilities: r.Capabilities, Facts: r.Facts, Agent: r.Agent, Hostname: r.Hostname, Now: s.now().UTC(),
+		MAASSystemID: b.MAASSystemID,
 	})
 	if err != nil {
 		return nil, err
@@ -167,7 +171,8 @@ func certificateFor(key crypto.Signer, chain string, id pki.NodeIdentity) (tls.C
 		return tls.Certificate{}, err
 	}
 	if got != id {
-		return tls.Certificate{}, fmt.Errorf("the certificate is for node %s at epoch %d, not for node %s at epoch %d", got.NodeID, got.Epoch, id.NodeID, id.Epoch)
+		return tls.Certificate{}, fmt.Errorf("the certificate is for node %s at epoch %d, not for node %s at epoch %d", got.NodeID,
+			got.Epoch, id.NodeID, id.Epoch)
 	}
 	if !samePublicKey(key, certs[0]) {
 		return tls.Certificate{}, errors.New("the certificate is for another key than this node's")

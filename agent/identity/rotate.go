@@ -175,7 +175,8 @@ func (s *State) rotationOf(m *Member, taskID, keyKind string) (*rotation, error)
 		return s.rotation.Load(), nil
 	case "":
 	default:
-		return nil, taskcatalog.Errorf(CodeRotationPending, "cannot begin to change the key: the key change of task %s has not ended", under)
+		return nil, taskcatalog.Errorf(CodeRotationPending, "cannot begin to change the key: the key change of task %s has not ended",
+			under)
 	}
 	if s.Unsaved() { // otherwise a crash would return to a state older than the broker's
 		if err := s.save(m, false); err != nil {

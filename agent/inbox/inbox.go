@@ -79,9 +79,11 @@ func (in *Inbox) Admit(raw []byte, deliveredAs string) (*Admitted, *Refusal) {
 func (in *Inbox) addressee(task *taskcatalog.Task) error {
 	switch self := in.Self(); {
 	case task.NodeID != self.NodeID:
-		return taskcatalog.Errorf(taskcatalog.CodeWrongNode, "task %s is for node %s, not for %s", quote(task.TaskID), quote(task.NodeID), self.NodeID)
+		return taskcatalog.Errorf(taskcatalog.CodeWrongNode, "task %s is for node %s, not for %s", quote(task.TaskID), quote(task.NodeID),
+			self.NodeID)
 	case task.NodeEpoch != self.Epoch:
-		return taskcatalog.Errorf(taskcatalog.CodeWrongEpoch, "task %s is for epoch %d of this node, which is at epoch %d", quote(task.TaskID), task.NodeEpoch, self.Epoch)
+		return taskcatalog.Errorf(taskcatalog.CodeWrongEpoch, "task %s is for epoch %d of this node, which is at epoch %d",
+			quote(task.TaskID), task.NodeEpoch, self.Epoch)
 	}
 	return nil
 }
@@ -97,7 +99,8 @@ func (in *Inbox) Startable(task *taskcatalog.Task, typ taskcatalog.Type, params 
 
 func (in *Inbox) replay(task *taskcatalog.Task, digest, deliveredAs string) error {
 	if task.TaskID != deliveredAs {
-		return taskcatalog.Errorf(taskcatalog.CodeReplayed, "the envelope of task %s was delivered as task %s", quote(task.TaskID), quote(deliveredAs))
+		return taskcatalog.Errorf(taskcatalog.CodeReplayed, "the envelope of task %s was delivered as task %s", quote(task.TaskID),
+			quote(deliveredAs))
 	}
 	known, err := in.Known(task.TaskID, digest)
 	if err != nil {
@@ -123,12 +126,14 @@ func (in *Inbox) permit(task *taskcatalog.Task) (*Admitted, error) {
 		return nil, err
 	}
 	if !in.Allow.Permits(typ.Class) {
-		return nil, taskcatalog.Errorf(taskcatalog.CodeNotAllowed, "the class of %s is %s, and this node allows %s (see allow: in the agent's config file)", typ.ID(), typ.Class, in.Allow)
+		return nil, taskcatalog.Errorf(taskcatalog.CodeNotAllowed,
+			"the class of %s is %s, and this node allows %s (see allow: in the agent's config file)", typ.ID(), typ.Class, in.Allow)
 	}
 	has := in.Capabilities()
 	for _, name := range needs(typ, params) {
 		if v := has[name]; v == "" || v == "false" || v == "none" {
-			return nil, taskcatalog.Errorf(taskcatalog.CodeCapabilityMissing, "%s with these params needs the capability %s, which this node does not have", typ.ID(), name)
+			return nil, taskcatalog.Errorf(taskcatalog.CodeCapabilityMissing,
+				"%s with these params needs the capability %s, which this node does not have", typ.ID(), name)
 		}
 	}
 	if err := in.tenant(typ, params); err != nil {

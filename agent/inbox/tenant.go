@@ -24,7 +24,8 @@ func (in *Inbox) tenant(typ taskcatalog.Type, params any) error {
 	if len(others) == 0 || confined && len(others) < len(present) {
 		return nil
 	}
-	return taskcatalog.Errorf(taskcatalog.CodeAllocationPresent, "%s may destroy data of allocation %s, whose user is on this node (revoke the allocation first, or name it in the task)",
+	return taskcatalog.Errorf(taskcatalog.CodeAllocationPresent,
+		"%s may destroy data of allocation %s, whose user is on this node (revoke the allocation first, or name it in the task)",
 		typ.ID(), strings.Join(others, ", "))
 }
 

@@ -37,7 +37,8 @@ func (a Accounts) NextUID() (uid uint32, err error) {
 			return err
 		}
 		if uid++; uid > host.LastUID {
-			return taskcatalog.Errorf(CodeNoUIDLeft, "cannot assign a uid: this node has assigned all uids from %d to %d (reimage the node)", host.FirstUID, host.LastUID)
+			return taskcatalog.Errorf(CodeNoUIDLeft,
+				"cannot assign a uid: this node has assigned all uids from %d to %d (reimage the node)", host.FirstUID, host.LastUID)
 		}
 		return put(b, uidMark, uid)
 	})

@@ -38,7 +38,8 @@ func readable(db *bolt.DB, name string) error {
 	return wrap(db.View(func(tx *bolt.Tx) error {
 		form, err := formOf(tx)
 		if err == nil && !release.State.Reads(form) {
-			err = taskcatalog.Errorf(CodeTooNew, "cannot use %s: the ledger has form %d, and this agent reads %d to %d (run the agent version that wrote the ledger, or a newer one)",
+			err = taskcatalog.Errorf(CodeTooNew,
+				"cannot use %s: the ledger has form %d, and this agent reads %d to %d (run the agent version that wrote the ledger, or a newer one)",
 				name, form, release.State.ReadsMin, release.State.ReadsMax)
 		}
 		return err

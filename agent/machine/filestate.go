@@ -199,5 +199,8 @@ func copyBounded(ctx context.Context, h hash.Hash, f *os.File, buf []byte) error
 			return context.Cause(ctx)
 		}
 	}
-	return &fs.PathError{Op: "read", Path: f.Name(), Err: errors.New("grows while it is read, beyond " + strconv.Itoa(maxHashed) + " bytes")}
+	return &fs.PathError{
+		Op: "read", Path: f.Name(),
+		Err: errors.New("grows while it is read, beyond " + strconv.Itoa(maxHashed) + " bytes"),
+	}
 }

@@ -68,14 +68,17 @@ func (m *Machine) UIDsOf(name string, own uint32) (UIDs, error) {
 			others = append(others, r)
 		case !of:
 		case errors.Join(err1, err2) != nil || r.First < firstLent || count > mostLent || first+count >= unusedUID:
-			err = errors.Join(err, fmt.Errorf("/etc/subuid assigns %s the uids %s:%s, which are not a valid range of subordinate uids (reimage the node)", name, f[1], f[2]))
+			err = errors.Join(err,
+				fmt.Errorf("/etc/subuid assigns %s the uids %s:%s, which are not a valid range of subordinate uids (reimage the node)",
+					name, f[1], f[2]))
 		default:
 			mine = append(mine, r)
 		}
 	}
 	for _, r := range mine {
 		if slices.ContainsFunc(others, func(o UIDRange) bool { return r.has(o.First) || o.has(r.First) }) {
-			err = errors.Join(err, fmt.Errorf("/etc/subuid assigns %s the uids %d:%d, which another account has as well (reimage the node)", name, r.First, r.Count))
+			err = errors.Join(err, fmt.Errorf("/etc/subuid assigns %s the uids %d:%d, which another account has as well (reimage the node)",
+				name, r.First, r.Count))
 			continue
 		}
 		ids.Lent = append(ids.Lent, r)

@@ -115,7 +115,8 @@ func parseDpkgStatus(raw []byte) ([]dpkgPackage, error) {
 			continue
 		}
 		if line[0] == ' ' {
-			if f := strings.Fields(line); conffiles && len(f) >= 2 && !slices.Contains(f[2:], "obsolete") && !slices.Contains(f[2:], "remove-on-upgrade") && isMD5(f[1]) {
+			if f := strings.Fields(line); conffiles && len(f) >= 2 && !slices.Contains(f[2:], "obsolete") &&
+				!slices.Contains(f[2:], "remove-on-upgrade") && isMD5(f[1]) {
 				p.conffiles = append(p.conffiles, PackagedFile{Path: path.Clean("/" + f[0]), MD5: f[1], Conf: true})
 			}
 			continue
@@ -131,7 +132,8 @@ func parseDpkgStatus(raw []byte) ([]dpkgPackage, error) {
 		case "Status":
 			present = !strings.HasSuffix(value, " not-installed")
 		}
-		if (key == "Package" || key == "Architecture") && (value == "" || strings.ContainsAny(value, "/\x00") || strings.HasPrefix(value, ".")) {
+		if (key == "Package" || key == "Architecture") && (value == "" || strings.ContainsAny(value, "/\x00") ||
+			strings.HasPrefix(value, ".")) {
 			return nil, fmt.Errorf("cannot parse %s/status: an invalid field %s", dpkgDir, strings.ToLower(key))
 		}
 	}

@@ -32,7 +32,9 @@ const killTime = 10 * time.Second
 //
 // Without an error, left holds every process that is left. A process that cannot be looked at is an
 // error, returned after the others have ended.
-func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, grace time.Duration, kill func(left []Process) error) (stopped int, left []Process, err error) {
+func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, grace time.Duration,
+	kill func(left []Process) error,
+) (stopped int, left []Process, err error) {
 	ticker := time.NewTicker(stopPoll)
 	defer ticker.Stop()
 	return m.stopProcesses(ctx, match, grace, kill, func() <-chan time.Time { return ticker.C })
@@ -40,7 +42,9 @@ func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, g
 
 // stopProcesses is StopProcesses, but waits for next before each look except the first of each
 // phase.
-func (m *Machine) stopProcesses(ctx context.Context, match func(Process) bool, grace time.Duration, kill func(left []Process) error, next func() <-chan time.Time) (stopped int, left []Process, err error) {
+func (m *Machine) stopProcesses(ctx context.Context, match func(Process) bool, grace time.Duration, kill func(left []Process) error,
+	next func() <-chan time.Time,
+) (stopped int, left []Process, err error) {
 	s := &processStop{m: m, match: match, kill: kill, next: next, seen: map[processID]bool{}}
 	err = s.terminate(ctx, grace)
 	if err == nil {

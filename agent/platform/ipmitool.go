@@ -126,7 +126,10 @@ func parseChannel(number int, raw []byte) (channel, error) {
 }
 
 // userFields are the lines of a user, in order.
-var userFields = []string{"User ID", "User Name", "Fixed Name", "Access Available", "Link Authentication", "IPMI Messaging", "Privilege Level", "Enable Status"}
+var userFields = []string{
+	"User ID", "User Name", "Fixed Name", "Access Available", "Link Authentication", "IPMI Messaging",
+	"Privilege Level", "Enable Status",
+}
 
 // maxUsers is the maximum number of ids in IPMI.
 const maxUsers = 63
@@ -176,8 +179,9 @@ func parseUsers(number int, raw []byte) ([]taskcatalog.PlatformSetting, error) {
 		if said[0] != strconv.Itoa(id) {
 			return nil, fmt.Errorf("ipmitool's output about %s has user %s in the place of user %d", what, said[0], id)
 		}
-		all = append(all, setting(fmt.Sprintf("channel %d user %d", number, id), fmt.Sprintf("%q, %s, %s; fixed name %s, access %s, link authentication %s, IPMI messaging %s",
-			said[1], said[6], said[7], said[2], said[3], said[4], said[5])))
+		all = append(all, setting(fmt.Sprintf("channel %d user %d", number, id),
+			fmt.Sprintf("%q, %s, %s; fixed name %s, access %s, link authentication %s, IPMI messaging %s",
+				said[1], said[6], said[7], said[2], said[3], said[4], said[5])))
 	}
 	if len(lines) > 0 {
 		return nil, garbled(what, lines[0])

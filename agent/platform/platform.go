@@ -46,7 +46,8 @@ func (p *Platform) Read(ctx context.Context, check string) (Reading, error) {
 	r, err := rows[check](p, ctx)
 	slices.SortFunc(r.Settings, func(a, b taskcatalog.PlatformSetting) int { return cmp.Compare(a.Name, b.Name) })
 	if len(r.Settings) > taskcatalog.MaxPlatformSettings {
-		return Reading{}, fmt.Errorf("the machine has %d settings, and the agent compares at most %d", len(r.Settings), taskcatalog.MaxPlatformSettings)
+		return Reading{}, fmt.Errorf("the machine has %d settings, and the agent compares at most %d", len(r.Settings),
+			taskcatalog.MaxPlatformSettings)
 	}
 	for i := 1; i < len(r.Settings); i++ {
 		if name := r.Settings[i].Name; name == r.Settings[i-1].Name {
@@ -67,7 +68,10 @@ func (r *Reading) set(name, value string) {
 }
 
 func setting(name, value string) taskcatalog.PlatformSetting {
-	return taskcatalog.PlatformSetting{Name: taskcatalog.Clean(collapseSpaces(name), maxName), Value: taskcatalog.Clean(collapseSpaces(value), maxValue)}
+	return taskcatalog.PlatformSetting{
+		Name:  taskcatalog.Clean(collapseSpaces(name), maxName),
+		Value: taskcatalog.Clean(collapseSpaces(value), maxValue),
+	}
 }
 
 // collapseSpaces is text without padding blanks.

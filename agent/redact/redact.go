@@ -121,7 +121,8 @@ var uuid = regexp.MustCompile(`^[A-Z-]*[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{1
 // mixed reports whether text has all three kinds of characters, as random base64 text of this
 // length has.
 func mixed(s string) bool {
-	return !uuid.MatchString(s) && strings.ContainsFunc(s, unicode.IsUpper) && strings.ContainsFunc(s, unicode.IsLower) && strings.ContainsFunc(s, unicode.IsDigit)
+	return !uuid.MatchString(s) && strings.ContainsFunc(s, unicode.IsUpper) && strings.ContainsFunc(s, unicode.IsLower) &&
+		strings.ContainsFunc(s, unicode.IsDigit)
 }
 
 // Value returns a JSON value (map, list, string and so on) without secrets and users, and the

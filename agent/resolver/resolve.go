@@ -26,12 +26,14 @@ func Resolve(set *profiles.Set, facts map[string]string, step string) (Resolved,
 	}
 	rule := set.Rule(facts)
 	if rule == nil {
-		return r, taskcatalog.Errorf(profiles.CodeProfileMissing, "cannot resolve %s: no rule matches this machine (push a set of profiles with a fallback)", step)
+		return r, taskcatalog.Errorf(profiles.CodeProfileMissing,
+			"cannot resolve %s: no rule matches this machine (push a set of profiles with a fallback)", step)
 	}
 	r.Rule, r.At = rule.Name, rule.At
 	target, ok := rule.Overrides[step]
 	if !ok {
-		return r, taskcatalog.Errorf(profiles.CodeProfileMissing, "cannot resolve %s: rule %s does not name this step (push a set of profiles that does: hostler resolver push)", step, rule.Name)
+		return r, taskcatalog.Errorf(profiles.CodeProfileMissing,
+			"cannot resolve %s: rule %s does not name this step (push a set of profiles that does: hostler resolver push)", step, rule.Name)
 	}
 	if builtin, ok := strings.CutPrefix(target, profiles.BuiltinPrefix); ok {
 		r.Builtin = builtin

@@ -123,18 +123,22 @@ func (s *Store) load() {
 func (s *Store) open(version string) (*profiles.Set, error) {
 	k, ok := s.kept(version)
 	if !ok {
-		return nil, taskcatalog.Errorf(CodeVersionUnknown, "version %q of the profiles is not stored on this node (stored: %s)", taskcatalog.Clean(version, 64), s.names())
+		return nil, taskcatalog.Errorf(CodeVersionUnknown, "version %q of the profiles is not stored on this node (stored: %s)",
+			taskcatalog.Clean(version, 64), s.names())
 	}
 	raw, err := s.read(version + fileSuffix)
 	if err != nil {
-		return nil, taskcatalog.Errorf(CodeStoreUnreadable, "cannot read version %s of the profiles: %v (push the profiles again)", version, err)
+		return nil, taskcatalog.Errorf(CodeStoreUnreadable, "cannot read version %s of the profiles: %v (push the profiles again)", version,
+			err)
 	}
 	set, problems := profiles.Decode(raw)
 	if problems != nil {
-		return nil, taskcatalog.Errorf(CodeStoreUnreadable, "cannot use version %s of the profiles: %v (push the profiles again)", version, problems)
+		return nil, taskcatalog.Errorf(CodeStoreUnreadable, "cannot use version %s of the profiles: %v (push the profiles again)", version,
+			problems)
 	}
 	if set.Digest() != k.Digest {
-		return nil, taskcatalog.Errorf(CodeStoreUnreadable, "version %s of the profiles was changed on this node: its digest is now %s (push the profiles again)", version, set.Digest())
+		return nil, taskcatalog.Errorf(CodeStoreUnreadable,
+			"version %s of the profiles was changed on this node: its digest is now %s (push the profiles again)", version, set.Digest())
 	}
 	set.Version = version
 	return set, nil
@@ -166,11 +170,15 @@ func (s *Store) Apply(set *profiles.Set) (changed bool, err error) {
 	defer s.mu.Unlock()
 	version, digest := set.Version, set.Digest()
 	if !versionName.MatchString(version) || version == profiles.MinimalVersion || strings.HasSuffix(version, tempSuffix) {
-		return false, taskcatalog.Errorf(CodeBadVersion, "cannot store profiles under the version %q: not a valid version (a-z, 0-9, '.', '_', '-', 64 at most, not %q)", taskcatalog.Clean(version, 80), profiles.MinimalVersion)
+		return false,
+			taskcatalog.Errorf(CodeBadVersion,
+				"cannot store profiles under the version %q: not a valid version (a-z, 0-9, '.', '_', '-', 64 at most, not %q)",
+				taskcatalog.Clean(version, 80), profiles.MinimalVersion)
 	}
 	if k, ok := s.kept(version); ok {
 		if k.Digest != digest {
-			return false, taskcatalog.Errorf(CodeVersionTaken, "cannot store version %s of the profiles: the node has this version with other content, digest %s (push under another version)", version, k.Digest)
+			return false, taskcatalog.Errorf(CodeVersionTaken,
+				"cannot store version %s of the profiles: the node has this version with other content, digest %s (push under another version)", version, k.Digest)
 		}
 		if s.set.Version == version {
 			return false, nil
@@ -200,7 +208,9 @@ func (s *Store) find(version string) (*profiles.Set, error) {
 	if version == "" {
 		i := slices.IndexFunc(s.current.Kept, func(k Kept) bool { return k.Version == s.current.Version })
 		if i < 0 || i+1 >= len(s.current.Kept) {
-			return nil, taskcatalog.Errorf(CodeNoPrevious, "cannot roll back the profiles: no version before %s is stored on this node (stored: %s)", s.set.Version, s.names())
+			return nil,
+				taskcatalog.Errorf(CodeNoPrevious,
+					"cannot roll back the profiles: no version before %s is stored on this node (stored: %s)", s.set.Version, s.names())
 		}
 		version = s.current.Kept[i+1].Version
 	}

@@ -38,7 +38,8 @@ func ClearingOff(m *machine.Machine, vendor string) (why string, err error) {
 			return "", fmt.Errorf("cannot read the driver's options: %w", err)
 		}
 		if key := scrubDisabled(string(raw)); key != "" {
-			return fmt.Sprintf("the driver does not clear what is freed: %s holds %s (see /etc/modprobe.d and the kernel's command line)", name, key), nil
+			return fmt.Sprintf("the driver does not clear what is freed: %s holds %s (see /etc/modprobe.d and the kernel's command line)",
+				name, key), nil
 		}
 	}
 	return "", nil

@@ -22,7 +22,10 @@ type counter struct {
 
 var counters = []counter{
 	{message: "the GPU had uncorrectable memory errors", fault: true, read: func(h gpu.Health) *uint64 { return h.ECCTotal }},
-	{message: "the GPU had uncorrectable memory errors", fault: true, volatile: true, read: func(h gpu.Health) *uint64 { return h.ECCUncorrected }},
+	{
+		message: "the GPU had uncorrectable memory errors", fault: true, volatile: true,
+		read: func(h gpu.Health) *uint64 { return h.ECCUncorrected },
+	},
 	{message: "the GPU retired pages of its memory", fault: true, read: func(h gpu.Health) *uint64 { return h.BadPages }},
 	{message: "the GPU remapped rows of its memory", read: func(h gpu.Health) *uint64 { return h.RemappedRows }},
 	{message: "the GPU's links had errors", volatile: true, cleared: "amd", read: func(h gpu.Health) *uint64 { return h.LinkErrors }},

@@ -48,7 +48,8 @@ func (s *Scrub) setPending(ctx context.Context, going []*unit) error {
 	for _, vendor := range s.Vendors {
 		units := slices.DeleteFunc(slices.Clone(going), func(u *unit) bool {
 			return u.device.Vendor != vendor || u.want == nil || !s.enforces(u.facts) ||
-				len(beforeReset(u.want.Settings).Differences(u.before.Settings))+len(beforeReset(u.want.Settings).Differences(u.before.Pending)) == 0
+				len(beforeReset(u.want.Settings).Differences(u.before.Settings))+
+					len(beforeReset(u.want.Settings).Differences(u.before.Pending)) == 0
 		})
 		if len(units) == 0 {
 			continue

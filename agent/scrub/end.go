@@ -112,12 +112,14 @@ func (s *Scrub) stopOthers(ctx context.Context, names []string) error {
 func (s *Scrub) unnamed() []taskcatalog.GPUInterrupted {
 	names, err := s.Stopped.UnnamedUnits()
 	if err != nil {
-		return []taskcatalog.GPUInterrupted{{Message: taskcatalog.Clean("cannot read which services stay stopped: "+err.Error(), taskcatalog.MaxText)}}
+		return []taskcatalog.GPUInterrupted{{Message: taskcatalog.Clean("cannot read which services stay stopped: "+err.Error(),
+			taskcatalog.MaxText)}}
 	}
 	var all []taskcatalog.GPUInterrupted
 	for _, name := range names {
 		all = append(all, taskcatalog.GPUInterrupted{
-			Unit: name, Message: "the service may be a tenant's: its files may be a tenant's, or it used a GPU and stop_services does not name it (find out whose service it is; then start it and add it to the site's stop_services, or reimage the node)",
+			Unit:    name,
+			Message: "the service may be a tenant's: its files may be a tenant's, or it used a GPU and stop_services does not name it (find out whose service it is; then start it and add it to the site's stop_services, or reimage the node)",
 		})
 	}
 	return all

@@ -28,9 +28,11 @@ func (s *Scrub) awaitFabric(ctx context.Context, units []*unit) (map[gpu.Device]
 		if s.Now().Sub(begun) >= limit {
 			for _, u := range waiting {
 				if state := now[u.whole()]; state == nil {
-					u.fail(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault, "the GPU did not come back within %s of its reset", limit)
+					u.fail(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHardwareFault,
+						"the GPU did not come back within %s of its reset", limit)
 				} else {
-					u.worse(taskcatalog.VerdictInconclusive, gpu.CodeFabricNotReady, "the fabric is %s, %s after the reset (is the fabric manager running?)", state.Health.Fabric, limit)
+					u.worse(taskcatalog.VerdictInconclusive, gpu.CodeFabricNotReady,
+						"the fabric is %s, %s after the reset (is the fabric manager running?)", state.Health.Fabric, limit)
 				}
 			}
 			return now, nil

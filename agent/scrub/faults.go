@@ -48,8 +48,9 @@ var families = []family{
 		form: regexp.MustCompile(`SXid \([^)]*\): (?P<number>[0-9]+), (?P<text>.*)`),
 	},
 	{
-		name: nvrm, vendor: "nvidia", lines: regexp.MustCompile(`NVRM: .*(fallen off the bus|RmInitAdapter failed|_scrubWaitAndSave: Timed out)|_scrubWaitAndSave: Timed out`),
-		form: regexp.MustCompile(`(?:NVRM: GPU (?:at )?(?:PCI:)?(?P<at>[0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+)\b:?)?(?P<text>.*)`),
+		name: nvrm, vendor: "nvidia",
+		lines: regexp.MustCompile(`NVRM: .*(fallen off the bus|RmInitAdapter failed|_scrubWaitAndSave: Timed out)|_scrubWaitAndSave: Timed out`),
+		form:  regexp.MustCompile(`(?:NVRM: GPU (?:at )?(?:PCI:)?(?P<at>[0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+)\b:?)?(?P<text>.*)`),
 	},
 	// Kernels before 6.11 name no device when a ring hangs.
 	{
@@ -98,7 +99,10 @@ var faults = []fault{
 	{xid, "154", pattern(`\bto 0x[1-5]\b`), broken, "the GPU needs recovery"},
 	{xid, "154", pattern(`\bto 0x`), unclear, "a recovery action that this version of the agent does not know"},
 	{xid, "154", nil, broken, "the GPU needs recovery"},
-	{xid, "8 11 13 14 25 31 32 37-41 43-45 60 66-72 75-77 80 82-86 88 89 96-105 126-135 137 139 141", nil, harmless, "a fault of an application"},
+	{
+		xid, "8 11 13 14 25 31 32 37-41 43-45 60 66-72 75-77 80 82-86 88 89 96-105 126-135 137 139 141", nil, harmless,
+		"a fault of an application",
+	},
 	{xid, "93 106-108 121 160 162 163", nil, harmless, "a notice"},
 
 	{sxid, "", pattern(`^severity [0-9]+ |^data \{`), harmless, "details of the error before it"},
@@ -116,7 +120,10 @@ var faults = []fault{
 	{ras, "", pattern(`poison.*(consum|reset)`), broken, "poisoned memory was read"},
 	{ras, "", pattern(`(bad pages?|RAS records).*(exceed|reach)`), broken, "more pages of its memory are bad than allowed"},
 	{ras, "", pattern(`\bring \S+ timeout\b`), broken, "a ring hung"},
-	{ras, "", pattern(`\bring \S+ reset succeeded\b|\breset end with ret = 0\b|but recovered through reset`), harmless, "a reset succeeded"},
+	{
+		ras, "", pattern(`\bring \S+ reset succeeded\b|\breset end with ret = 0\b|but recovered through reset`), harmless,
+		"a reset succeeded",
+	},
 	{ras, "", pattern(`\breset(\([0-9]+\))? (failed|failure)\b|\breset end with ret = -?[1-9]|recovery failed`), broken, "a reset failed"},
 	{ras, "", pattern(`lost from bus|fatal error during GPU init|device wedged, needs recovery`), broken, "the GPU is lost to its driver"},
 }

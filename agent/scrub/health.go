@@ -56,7 +56,8 @@ func (s *Scrub) health(ctx context.Context) error {
 func (s *Scrub) judgeClearing(u *unit) {
 	switch why, err := s.Clearing(s.Machine, u.device.Vendor); {
 	case err != nil:
-		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeDriverScrubDisabled, "cannot tell whether the driver clears what is freed: %v", err)
+		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeDriverScrubDisabled,
+			"cannot tell whether the driver clears what is freed: %v", err)
 	case why != "":
 		u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeDriverScrubDisabled, "%s", why)
 	}
@@ -76,7 +77,8 @@ func judgeSettings(u *unit, is gpu.State) {
 		u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUSettingUnrestored, "%s", deviations(left))
 	}
 	if unknown := Unreadable(u.want.Settings, is.Settings); len(unknown) > 0 {
-		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot read the settings %s, which are in the baseline", strings.Join(unknown, ", "))
+		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored,
+			"cannot read the settings %s, which are in the baseline", strings.Join(unknown, ", "))
 	}
 }
 

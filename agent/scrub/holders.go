@@ -142,7 +142,10 @@ func (s *Scrub) listed(byPID map[int]*holder, vendor string, pid int, uuid strin
 		if p, err := s.Machine.Process(pid); err == nil && s.computes(vendor, pid) {
 			h = s.holder(p, "library")
 		} else {
-			h = &holder{process: machine.Process{PID: pid}, gpus: map[string]bool{}, out: taskcatalog.GPUHolder{PID: pid, Via: "library", Outcome: "unseen"}}
+			h = &holder{
+				process: machine.Process{PID: pid}, gpus: map[string]bool{},
+				out: taskcatalog.GPUHolder{PID: pid, Via: "library", Outcome: "unseen"},
+			}
 		}
 		byPID[pid] = h
 	}
@@ -158,7 +161,10 @@ func (s *Scrub) listed(byPID map[int]*holder, vendor string, pid int, uuid strin
 
 func (s *Scrub) holder(p machine.Process, via string) *holder {
 	h := &holder{process: p, gpus: map[string]bool{}, own: s.own(p)}
-	h.out = taskcatalog.GPUHolder{PID: p.PID, Via: via, Name: taskcatalog.Clean(p.Name, 64), Outcome: "kept", Namespace: s.Machine.ForeignPIDs(p.PID)}
+	h.out = taskcatalog.GPUHolder{
+		PID: p.PID, Via: via, Name: taskcatalog.Clean(p.Name, 64), Outcome: "kept",
+		Namespace: s.Machine.ForeignPIDs(p.PID),
+	}
 	if len(p.UIDs) > 0 {
 		h.out.UID = p.UIDs[0]
 	}
@@ -186,7 +192,8 @@ func (s *Scrub) computes(vendor string, pid int) bool {
 	}
 	for line := range strings.Lines(string(maps)) {
 		f := strings.Fields(line)
-		if len(f) >= 6 && slices.ContainsFunc(computing[vendor], func(name string) bool { return strings.HasPrefix(path.Base(f[5]), name) }) {
+		if len(f) >= 6 && slices.ContainsFunc(computing[vendor],
+			func(name string) bool { return strings.HasPrefix(path.Base(f[5]), name) }) {
 			return true
 		}
 	}

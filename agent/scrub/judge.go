@@ -52,7 +52,8 @@ func (s *Scrub) judgeProbe(u *unit) {
 		u.worse(verdict, code, "%s", message)
 	}
 	if probe.CoveredBytes < written.CoveredBytes/100*probeShare {
-		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, "%d bytes were overwritten and only %d could be looked at afterwards", written.CoveredBytes, probe.CoveredBytes)
+		u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete,
+			"%d bytes were overwritten and only %d could be looked at afterwards", written.CoveredBytes, probe.CoveredBytes)
 	}
 }
 
@@ -89,7 +90,8 @@ func (s *Scrub) judgeParents() {
 		case unknown != "":
 			unsure("instance %s of GPU %s was not measured", unknown, g.UUID)
 		case !gpu.MeetsPolicy(units[0].device.Vendor, m, inside, s.policy):
-			unsure("only %.1f percent of GPU %s are in its instances (turn partitioning off, then scrub the whole GPU)", gpu.Coverage(m, inside), g.UUID)
+			unsure("only %.1f percent of GPU %s are in its instances (turn partitioning off, then scrub the whole GPU)",
+				gpu.Coverage(m, inside), g.UUID)
 		}
 	}
 }
@@ -98,7 +100,8 @@ func (s *Scrub) judgeParents() {
 var (
 	overwriteRank = map[string]int{taskcatalog.OverwriteNone: 0, taskcatalog.OverwriteUnverified: 1, taskcatalog.OverwriteVerified: 2}
 	resetRank     = map[string]int{
-		taskcatalog.ResetNotTried: 0, taskcatalog.ResetRefused: 1, taskcatalog.ResetUnsupported: 2, taskcatalog.ResetUnproven: 3, taskcatalog.ResetProven: 4,
+		taskcatalog.ResetNotTried: 0, taskcatalog.ResetRefused: 1, taskcatalog.ResetUnsupported: 2, taskcatalog.ResetUnproven: 3,
+		taskcatalog.ResetProven: 4,
 	}
 )
 
@@ -120,7 +123,8 @@ func (s *Scrub) sum(err error) (*taskcatalog.GPUScrubResult, taskcatalog.Report)
 		switch {
 		case o.Verdict != taskcatalog.VerdictClean:
 		case err != nil:
-			u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeOf(err, taskcatalog.CodeGPUScrubIncomplete), "the scrub ended early: %v", err)
+			u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeOf(err, taskcatalog.CodeGPUScrubIncomplete),
+				"the scrub ended early: %v", err)
 		case unverified:
 			u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, "the overwrite was not verified")
 		case s.policy.RequireReset && o.Assurance.Reset != taskcatalog.ResetProven:
@@ -128,7 +132,8 @@ func (s *Scrub) sum(err error) (*taskcatalog.GPUScrubResult, taskcatalog.Report)
 			if o.Assurance.Reset == taskcatalog.ResetRefused {
 				code, why = taskcatalog.CodeGPUResetRefused, ": "+u.refused
 			}
-			u.worse(taskcatalog.VerdictInconclusive, code, "the site's policy requires a proven reset, and the reset is %s%s", o.Assurance.Reset, why)
+			u.worse(taskcatalog.VerdictInconclusive, code, "the site's policy requires a proven reset, and the reset is %s%s",
+				o.Assurance.Reset, why)
 		}
 		res.GPUs = append(res.GPUs, *o)
 		if overwriteRank[o.Assurance.Overwrite] < overwriteRank[res.Assurance.Overwrite] {
@@ -143,13 +148,15 @@ func (s *Scrub) sum(err error) (*taskcatalog.GPUScrubResult, taskcatalog.Report)
 	for _, g := range s.missing {
 		res.GPUs = append(res.GPUs, taskcatalog.GPUScrubbed{
 			Vendor: g.Vendor, UUID: g.UUID, Serial: g.Serial, PCIAddress: g.PCIAddress, Name: g.Name, Assurance: none,
-			Verdict: taskcatalog.VerdictInconclusive, Code: taskcatalog.CodeGPUMissing, Message: "the GPU is in the node's baseline, and its vendor library does not list it",
+			Verdict: taskcatalog.VerdictInconclusive, Code: taskcatalog.CodeGPUMissing,
+			Message: "the GPU is in the node's baseline, and its vendor library does not list it",
 		})
 	}
 	for _, d := range s.unlisted {
 		res.GPUs = append(res.GPUs, taskcatalog.GPUScrubbed{
 			Vendor: facts.GPUVendor(d), PCIAddress: d.Address, Assurance: none, Verdict: taskcatalog.VerdictNotClean, Code: codeGPUUnlisted,
-			Message: fmt.Sprintf("the GPU, PCI id %s:%s, is on the bus, and no vendor library lists it (driver %q)", d.Vendor, d.Device, d.Driver),
+			Message: fmt.Sprintf("the GPU, PCI id %s:%s, is on the bus, and no vendor library lists it (driver %q)", d.Vendor, d.Device,
+				d.Driver),
 		})
 	}
 	for _, g := range res.GPUs[len(s.units):] {
@@ -175,7 +182,8 @@ type note struct {
 
 func (s *Scrub) note(v taskcatalog.Verdict, code taskcatalog.Code, subject, format string, args ...any) {
 	s.notes = append(s.notes, note{v, taskcatalog.Finding{
-		Check: taskcatalog.CheckGPU, Subject: subject, Detail: fmt.Sprintf("%s: %s", code, fmt.Sprintf(format, args...)), NextAction: nextAction(code),
+		Check: taskcatalog.CheckGPU, Subject: subject, Detail: fmt.Sprintf("%s: %s", code, fmt.Sprintf(format, args...)),
+		NextAction: nextAction(code),
 	}})
 }
 
@@ -193,7 +201,10 @@ func (s *Scrub) report(res *taskcatalog.GPUScrubResult) taskcatalog.Report {
 		if g.Serial != "" {
 			subject += " serial " + g.Serial
 		}
-		r.Find(taskcatalog.Finding{Check: taskcatalog.CheckGPU, Subject: subject, Detail: fmt.Sprintf("%s: %s", g.Code, g.Message), NextAction: nextActionOn(g)})
+		r.Find(taskcatalog.Finding{
+			Check: taskcatalog.CheckGPU, Subject: subject, Detail: fmt.Sprintf("%s: %s", g.Code, g.Message),
+			NextAction: nextActionOn(g),
+		})
 	}
 	return r
 }

@@ -82,7 +82,8 @@ func (s *Scrub) verifyThese(ctx context.Context, units []*unit) error {
 		func(units []*unit, err error) {
 			for _, u := range units {
 				if err != nil {
-					u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, "the overwrite could not be verified: %v", err)
+					u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, "the overwrite could not be verified: %v",
+						err)
 				}
 			}
 		},
@@ -109,7 +110,8 @@ func (s *Scrub) probe(ctx context.Context) error {
 		func(units []*unit, err error) {
 			for _, u := range units {
 				if err != nil {
-					u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, "the profile's own probe of the memory failed: %v", err)
+					u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete,
+						"the profile's own probe of the memory failed: %v", err)
 				}
 			}
 		},
@@ -164,6 +166,7 @@ func (s *Scrub) follow(step string, units []*unit) func(int, gpu.Progress) {
 		if t > 0 {
 			percent = int(min(100, d*100/t))
 		}
-		s.reportProgress(step, percent, fmt.Sprintf("%d GPUs, %s %d MiB of %d MiB of %s", len(units), p.Phase, p.DoneBytes>>20, p.TotalBytes>>20, units[i].device.UUID))
+		s.reportProgress(step, percent, fmt.Sprintf("%d GPUs, %s %d MiB of %d MiB of %s", len(units), p.Phase, p.DoneBytes>>20,
+			p.TotalBytes>>20, units[i].device.UUID))
 	}
 }

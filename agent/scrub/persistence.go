@@ -78,7 +78,8 @@ func persist(ctx context.Context, helper *gpu.Helper, uuid string, on bool) erro
 func persistAgain(ctx context.Context, persistent Persistent, helper *gpu.Helper) []taskcatalog.GPUInterrupted {
 	uuids, err := persistent.PersistentGPUs()
 	if err != nil {
-		return []taskcatalog.GPUInterrupted{{Message: taskcatalog.Clean("cannot read which GPUs had their persistence mode turned off: "+err.Error(), taskcatalog.MaxText)}}
+		return []taskcatalog.GPUInterrupted{{Message: taskcatalog.Clean("cannot read which GPUs had their persistence mode turned off: "+
+			err.Error(), taskcatalog.MaxText)}}
 	}
 	devices := make([]gpu.Device, len(uuids))
 	for i, uuid := range uuids {
@@ -103,7 +104,8 @@ func persistAgain(ctx context.Context, persistent Persistent, helper *gpu.Helper
 func (s *Scrub) restorePersistence(ctx context.Context) {
 	for _, it := range persistAgain(ctx, s.Stopped, s.Helper) {
 		if !it.PutBack {
-			s.Log.Warn("persistence mode cannot be turned on again after a reset", zap.String("what", it.Unit), zap.String("why", it.Message))
+			s.Log.Warn("persistence mode cannot be turned on again after a reset", zap.String("what", it.Unit),
+				zap.String("why", it.Message))
 		}
 	}
 }

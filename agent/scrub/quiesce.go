@@ -38,7 +38,8 @@ func (s *Scrub) quiesce(ctx context.Context) error {
 		},
 		func(units []*unit) {
 			for _, u := range units {
-				u.fail(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent, "the profiles have no quiesce for this GPU: the agent did not check which processes hold it")
+				u.fail(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent,
+					"the profiles have no quiesce for this GPU: the agent did not check which processes hold it")
 			}
 		})
 }
@@ -108,7 +109,8 @@ func describeHolders(u *unit) string {
 			return fmt.Sprintf("process %d (%s) outlived SIGKILL in state %s and holds the GPU (reboot the node)", h.PID, h.Name, h.State)
 		case "unseen":
 			if h.Via != "library" {
-				return fmt.Sprintf("cannot tell whether process %d (%s, uid %d) holds the GPU: some of its open files cannot be inspected", h.PID, h.Name, h.UID)
+				return fmt.Sprintf("cannot tell whether process %d (%s, uid %d) holds the GPU: some of its open files cannot be inspected",
+					h.PID, h.Name, h.UID)
 			}
 			return fmt.Sprintf("the vendor library lists process %d on the GPU, and the agent does not see the process there (the process is in another PID namespace, or the library is wrong)", h.PID)
 		default:
@@ -129,17 +131,20 @@ func (s *Scrub) verifyFree(ctx context.Context, units []*unit, when string) {
 	holders, err := s.holders(ctx, units)
 	for _, u := range units {
 		if err != nil {
-			u.fail(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent, "cannot tell which processes hold the GPU %s: %v", when, err)
+			u.fail(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent, "cannot tell which processes hold the GPU %s: %v",
+				when, err)
 			continue
 		}
 		for _, h := range holders {
 			if h.holds(u) && !h.exempt {
 				u.out.Holders = append(u.out.Holders, h.out)
 				if h.unsure != "" {
-					u.fail(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent, "cannot tell whether process %d holds the GPU %s: %s", h.out.PID, when, h.unsure)
+					u.fail(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent,
+						"cannot tell whether process %d holds the GPU %s: %s", h.out.PID, when, h.unsure)
 					continue
 				}
-				u.fail(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHolderPresent, "process %d (%s, uid %d) opened the GPU and was found %s", h.out.PID, h.out.Name, h.out.UID, when)
+				u.fail(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUHolderPresent,
+					"process %d (%s, uid %d) opened the GPU and was found %s", h.out.PID, h.out.Name, h.out.UID, when)
 			}
 		}
 	}
@@ -222,7 +227,8 @@ type Starter interface {
 func PutBack(ctx context.Context, stopped Stopped, systemd Starter, helper *gpu.Helper) []taskcatalog.GPUInterrupted {
 	names, err := stopped.StoppedUnits()
 	if err != nil {
-		return []taskcatalog.GPUInterrupted{{Message: taskcatalog.Clean("cannot read which services were stopped: "+err.Error(), taskcatalog.MaxText)}}
+		return []taskcatalog.GPUInterrupted{{Message: taskcatalog.Clean("cannot read which services were stopped: "+err.Error(),
+			taskcatalog.MaxText)}}
 	}
 	var all []taskcatalog.GPUInterrupted
 	for _, name := range names {

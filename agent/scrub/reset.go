@@ -167,7 +167,8 @@ func (s *Scrub) proveReset(ctx context.Context, going []*unit, before map[gpu.De
 			if slices.Contains(tried, u) {
 				u.out.Assurance.Reset = taskcatalog.ResetProven
 			} else {
-				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUResetUnproven, "the reset of another GPU also reset this one (%s)", strings.Join(set, ", "))
+				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUResetUnproven,
+					"the reset of another GPU also reset this one (%s)", strings.Join(set, ", "))
 			}
 		}
 	}
@@ -186,7 +187,8 @@ func (s *Scrub) afterReset(units []*unit, err error) {
 		default:
 			u.out.Assurance.Reset = taskcatalog.ResetRefused
 			u.refused = err.Error() + s.display(u.device.Vendor) + u.persists
-			s.Log.Warn("a reset was refused", zap.String("gpu", u.facts.UUID), zap.String("why", taskcatalog.Clean(u.refused, taskcatalog.MaxText)))
+			s.Log.Warn("a reset was refused", zap.String("gpu", u.facts.UUID),
+				zap.String("why", taskcatalog.Clean(u.refused, taskcatalog.MaxText)))
 		}
 	}
 }
@@ -212,7 +214,8 @@ func (s *Scrub) judgeBusy(ctx context.Context) {
 			if err == nil && slices.ContainsFunc(holders, func(h *holder) bool { return h.exempt && h.holds(u) }) {
 				continue
 			}
-			u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent, "the agent found no process at the GPU, and the reset reports that the GPU is in use: %s", u.refused)
+			u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUHolderPresent,
+				"the agent found no process at the GPU, and the reset reports that the GPU is in use: %s", u.refused)
 		}
 	}
 }

@@ -24,7 +24,8 @@ func (s *Scrub) restore(ctx context.Context) error {
 			}) {
 				for _, u := range all[d] {
 					if left.err != nil {
-						u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot restore the GPU's settings: %v", left.err)
+						u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored,
+							"cannot restore the GPU's settings: %v", left.err)
 						continue
 					}
 					u.out.Deviations = left.value
@@ -38,13 +39,15 @@ func (s *Scrub) restore(ctx context.Context) error {
 		func(units []*unit, err error) {
 			for _, u := range units {
 				if err != nil {
-					u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot restore the GPU's settings: %v", err)
+					u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "cannot restore the GPU's settings: %v",
+						err)
 				}
 			}
 		},
 		func(units []*unit) {
 			for _, u := range units {
-				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored, "the profiles have no restore for this GPU: the agent did not check its settings")
+				u.worse(taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUSettingUnrestored,
+					"the profiles have no restore for this GPU: the agent did not check its settings")
 			}
 		})
 }

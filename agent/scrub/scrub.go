@@ -77,7 +77,8 @@ type Scrub struct {
 // stopped services are started in any case.
 var plan = []string{
 	stepSurvey, profiles.StepDriverValidate, profiles.StepQuiesce, profiles.StepOverwrite, profiles.StepVerify,
-	profiles.StepReset, profiles.StepProbe, profiles.StepRestore, profiles.StepRuntimeCheck, profiles.StepFabricVerify, profiles.StepContainerRuntime,
+	profiles.StepReset, profiles.StepProbe, profiles.StepRestore, profiles.StepRuntimeCheck, profiles.StepFabricVerify,
+	profiles.StepContainerRuntime,
 	profiles.StepHealth,
 }
 
@@ -130,7 +131,8 @@ func (s *Scrub) Do(ctx context.Context) (result *taskcatalog.GPUScrubResult, rep
 	s.putBack(ctx)
 	for _, i := range s.stopped {
 		if !i.PutBack {
-			s.note(taskcatalog.VerdictInconclusive, "not_put_back", cmp.Or(i.Unit, "node"), "stopped or switched off for the scrub, and not restored: %s", i.Message)
+			s.note(taskcatalog.VerdictInconclusive, "not_put_back", cmp.Or(i.Unit, "node"),
+				"stopped or switched off for the scrub, and not restored: %s", i.Message)
 		}
 	}
 	result, report = s.sum(err)

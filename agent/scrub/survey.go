@@ -51,7 +51,8 @@ func Unsurveyed(f taskcatalog.Facts, vendor string, seen gpu.Survey) error {
 	for _, l := range seen.Libraries {
 		absent := l.Problem == gpu.CodeLibraryMissing || l.Problem == gpu.CodeDriverMissing
 		if l.Problem != "" && (!absent || onBus || len(seen.GPUs) > 0) {
-			return fmt.Errorf("%s cannot list the GPUs: %s: %s", taskcatalog.Clean(l.Name, 100), l.Problem, taskcatalog.Clean(l.Detail, 500))
+			return fmt.Errorf("%s cannot list the GPUs: %s: %s", taskcatalog.Clean(l.Name, 100), l.Problem,
+				taskcatalog.Clean(l.Detail, 500))
 		}
 	}
 	return nil
@@ -106,7 +107,8 @@ func (s *Scrub) newUnit(d gpu.Device, g taskcatalog.GPUFacts, want *taskcatalog.
 		u.fail(taskcatalog.VerdictInconclusive, gpu.CodeUnsupported, "this agent cannot scrub a GPU of vendor %q", d.Vendor)
 	}
 	if want == nil {
-		u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUUnexpected, "GPU %s is on the node and not in the node's baseline (hostler node baseline retake, then accept)", g.UUID)
+		u.worse(taskcatalog.VerdictNotClean, taskcatalog.CodeGPUUnexpected,
+			"GPU %s is on the node and not in the node's baseline (hostler node baseline retake, then accept)", g.UUID)
 	} else {
 		u.size = max(u.size, deref(want.MemoryBytes))
 		was := *want
@@ -118,7 +120,8 @@ func (s *Scrub) newUnit(d gpu.Device, g taskcatalog.GPUFacts, want *taskcatalog.
 		}
 	}
 	if len(s.policy.Drivers) > 0 && !slices.Contains(s.policy.Drivers, u.out.Driver) {
-		u.worse(taskcatalog.VerdictInconclusive, "driver_not_trusted", "the driver is %q, and the site's policy does not trust it", u.out.Driver)
+		u.worse(taskcatalog.VerdictInconclusive, "driver_not_trusted", "the driver is %q, and the site's policy does not trust it",
+			u.out.Driver)
 	}
 	return u
 }
@@ -143,11 +146,14 @@ func Changed(was taskcatalog.BaselineGPU, is taskcatalog.GPUFacts) []string {
 	case is.MemoryBytes == nil:
 		all = append(all, fmt.Sprintf("the GPU does not report its memory size; the baseline has %d MiB", *was.MemoryBytes>>20))
 	case *is.MemoryBytes < *was.MemoryBytes:
-		all = append(all, fmt.Sprintf("the GPU has %d MiB of memory; the baseline has %d MiB (see the options of the GPU's driver)", *is.MemoryBytes>>20, *was.MemoryBytes>>20))
+		all = append(all, fmt.Sprintf("the GPU has %d MiB of memory; the baseline has %d MiB (see the options of the GPU's driver)",
+			*is.MemoryBytes>>20, *was.MemoryBytes>>20))
 	}
 	mode := was.Settings.Partition == "" || is.Partition == "" || was.Settings.Partition == is.Partition
 	if was.ReservedBytes != nil && mode && deref(is.ReservedBytes) > *was.ReservedBytes+maxReserveGrowth {
-		all = append(all, fmt.Sprintf("the driver reserves %d MiB of the GPU's memory; the baseline has %d MiB (see the options of the driver)", *is.ReservedBytes>>20, *was.ReservedBytes>>20))
+		all = append(all,
+			fmt.Sprintf("the driver reserves %d MiB of the GPU's memory; the baseline has %d MiB (see the options of the driver)",
+				*is.ReservedBytes>>20, *was.ReservedBytes>>20))
 	}
 	now := slices.Sorted(slices.Values(instances(is)))
 	if before := slices.Sorted(slices.Values(was.Instances)); !slices.Equal(before, now) {

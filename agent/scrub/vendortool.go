@@ -61,7 +61,8 @@ const (
 // can be broken: the missing toolkit is recorded, and is no finding.
 func (s *Scrub) containers(ctx context.Context) error {
 	if engine := s.Facts.Keys["container.runtime"]; engine != "" && engine != "none" {
-		return s.runVendorTool(ctx, profiles.StepContainerRuntime, codeContainersBroken, "containers cannot use the GPUs in their present state")
+		return s.runVendorTool(ctx, profiles.StepContainerRuntime, codeContainersBroken,
+			"containers cannot use the GPUs in their present state")
 	}
 	for _, vendor := range s.Vendors {
 		i := slices.IndexFunc(s.units, func(u *unit) bool { return u.device.Vendor == vendor && !u.done })

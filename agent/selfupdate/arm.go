@@ -48,7 +48,9 @@ func (s *Stager) Arm(ctx context.Context, sd Systemd, log *zap.Logger, want Swit
 		return false, underWay(st.Trial)
 	}
 	if want.Running == "" || want.Running != s.Store.Current() {
-		return false, taskcatalog.Errorf(CodeNotInSlot, "cannot switch the agent: this process does not run from the slot that the link %s/current names (systemctl restart hostler-agent)", taskcatalog.AgentFolder)
+		return false,
+			taskcatalog.Errorf(CodeNotInSlot,
+				"cannot switch the agent: this process does not run from the slot that the link %s/current names (systemctl restart hostler-agent)", taskcatalog.AgentFolder)
 	}
 	to, slot, err := s.Store.target(st, want)
 	if err != nil {
@@ -83,7 +85,8 @@ func (s *Stager) Arm(ctx context.Context, sd Systemd, log *zap.Logger, want Swit
 	if err := s.arm(st, want, trial); err != nil {
 		return false, err
 	}
-	log.Info("starting the watcher", zap.String("from", trial.FromVersion), zap.String("to", trial.ToVersion), zap.String("delivery", trial.ID))
+	log.Info("starting the watcher", zap.String("from", trial.FromVersion), zap.String("to", trial.ToVersion),
+		zap.String("delivery", trial.ID))
 	start, cancel := context.WithTimeout(ctx, jobTime)
 	defer cancel()
 	// Restart, not Launch: a running watcher may have seen that there is no trial, and be about to
@@ -109,7 +112,9 @@ func (s *Store) target(st *State, want Switch) (string, Slot, error) {
 	}
 	slot, known := st.Slots[to]
 	if !known {
-		return "", Slot{}, taskcatalog.Errorf(CodeNotStaged, "cannot switch to %s: the node does not have this version (stage the version first; see hostler-agent update show)", taskcatalog.Clean(strings.Join([]string{want.ToVersion, to}, " "), 80))
+		return "", Slot{}, taskcatalog.Errorf(CodeNotStaged,
+			"cannot switch to %s: the node does not have this version (stage the version first; see hostler-agent update show)",
+			taskcatalog.Clean(strings.Join([]string{want.ToVersion, to}, " "), 80))
 	}
 	return to, slot, s.checkSlot(to, slot)
 }
@@ -118,13 +123,16 @@ func (s *Store) target(st *State, want Switch) (string, Slot, error) {
 // long ago.
 func (s *Stager) checkRunnable(ctx context.Context, to string, slot Slot, floor string) error {
 	if floor != "" && !release.ValidVersion(floor) {
-		return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot switch to %s: the floor %s is not a version", slot.Version, taskcatalog.Clean(floor, 80))
+		return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot switch to %s: the floor %s is not a version", slot.Version,
+			taskcatalog.Clean(floor, 80))
 	}
 	if floor != "" && release.Compare(slot.Version, floor) < 0 {
-		return taskcatalog.Errorf(release.CodeBelowFloor, "cannot switch to %s: the version is below the floor %s (ask for a rollback, with a reason)", slot.Version, floor)
+		return taskcatalog.Errorf(release.CodeBelowFloor,
+			"cannot switch to %s: the version is below the floor %s (ask for a rollback, with a reason)", slot.Version, floor)
 	}
 	if s.Keys != nil && slot.KeyID != "" && s.Keys()[slot.KeyID] == nil {
-		return taskcatalog.Errorf(release.CodeSignatureInvalid, "cannot switch to %s: release key %s, which signed the release, is no longer in force (stage a release that another key signed)", slot.Version, slot.KeyID)
+		return taskcatalog.Errorf(release.CodeSignatureInvalid,
+			"cannot switch to %s: release key %s, which signed the release, is no longer in force (stage a release that another key signed)", slot.Version, slot.KeyID)
 	}
 	forms, err := s.Forms()
 	if err != nil {
@@ -132,7 +140,9 @@ func (s *Stager) checkRunnable(ctx context.Context, to string, slot Slot, floor 
 	}
 	for _, form := range forms {
 		if slot.State != (release.StateSchema{}) && !slot.State.Reads(form) {
-			return taskcatalog.Errorf(release.CodeStateUnreadable, "cannot switch to %s: the version reads agent state of forms %d to %d, and the node's state has form %d", slot.Version, slot.State.ReadsMin, slot.State.ReadsMax, form)
+			return taskcatalog.Errorf(release.CodeStateUnreadable,
+				"cannot switch to %s: the version reads agent state of forms %d to %d, and the node's state has form %d", slot.Version,
+				slot.State.ReadsMin, slot.State.ReadsMax, form)
 		}
 	}
 	return s.test(ctx, versions+"/"+to, slot.Version, slot.State)
@@ -144,7 +154,8 @@ func (s *Stager) checkRunnable(ctx context.Context, to string, slot Slot, floor 
 func (s *Store) trial(st *State, want Switch, to, version string) *Trial {
 	reached := want.Contact >= 0 && want.Contact <= freshContact
 	from, fromVersion := want.Running, want.Version
-	if known, ok := st.Slots[st.Good]; ok && (!reached || st.Trial != nil) && st.Good != from && st.Good != to && s.checkSlot(st.Good, known) == nil {
+	if known, ok := st.Slots[st.Good]; ok && (!reached || st.Trial != nil) && st.Good != from && st.Good != to &&
+		s.checkSlot(st.Good, known) == nil {
 		from, fromVersion = st.Good, known.Version
 	}
 	window := want.Window

@@ -76,7 +76,9 @@ func (s *Stager) checkSpaceForCopy() error {
 	}
 	left, err := freeBytes(s.Store.state)
 	if err == nil && left < need {
-		err = taskcatalog.Errorf(CodeNoSpace, "cannot switch the agent: a copy of its state needs %d MiB, and %d are free (free space below %s)", need>>20, left>>20, s.StateDir)
+		err = taskcatalog.Errorf(CodeNoSpace,
+			"cannot switch the agent: a copy of its state needs %d MiB, and %d are free (free space below %s)", need>>20, left>>20,
+			s.StateDir)
 	}
 	return err
 }
@@ -138,7 +140,8 @@ func (w *Watcher) restoreBefore(tasksSince bool) (restored []string, err error) 
 			continue
 		}
 		if err := part.Check(BeforeDir(w.StateDir)); err != nil {
-			w.Log.Error("the node's "+part.Name+" cannot be used, and neither can its copy from before the switch; it stays unchanged", zap.Error(err))
+			w.Log.Error("the node's "+part.Name+" cannot be used, and neither can its copy from before the switch; it stays unchanged",
+				zap.Error(err))
 			continue
 		}
 		if tasksSince && part.Lost != nil {

@@ -24,7 +24,8 @@ func (s *Store) PinByHand(version, reason string) error {
 func (s *Store) Unpin(version string) error {
 	return s.Change(func(st *State) error {
 		if !st.unpin(version) {
-			return taskcatalog.Errorf(CodeNotStaged, "version %s is not skipped on this node (see hostler-agent update show)", taskcatalog.Clean(version, 80))
+			return taskcatalog.Errorf(CodeNotStaged, "version %s is not skipped on this node (see hostler-agent update show)",
+				taskcatalog.Clean(version, 80))
 		}
 		return nil
 	})
@@ -39,7 +40,9 @@ func (s *Store) Forget(slot string) error {
 		return err
 	}
 	if done == nil {
-		return taskcatalog.Errorf(CodeUnderWay, "cannot remove slot %s: a release is being staged; nothing was changed (try again when the staging has ended)", taskcatalog.Clean(slot, 80))
+		return taskcatalog.Errorf(CodeUnderWay,
+			"cannot remove slot %s: a release is being staged; nothing was changed (try again when the staging has ended)",
+			taskcatalog.Clean(slot, 80))
 	}
 	defer done()
 	st, err := s.Load()
@@ -51,7 +54,8 @@ func (s *Store) Forget(slot string) error {
 	}
 	for _, used := range []string{s.Current(), s.linkTarget(good), s.linkTarget(packaged), st.Good} {
 		if used == slot {
-			return taskcatalog.Errorf(CodeSlotInUse, "cannot remove slot %s: it is running, is the fallback, or belongs to the package", slot)
+			return taskcatalog.Errorf(CodeSlotInUse, "cannot remove slot %s: it is running, is the fallback, or belongs to the package",
+				slot)
 		}
 	}
 	err = s.Change(func(st *State) error {
@@ -97,7 +101,8 @@ func (u *Updater) RevertByHand(ctx context.Context, id, reason string) (string, 
 		return "", taskcatalog.Errorf(CodeNotStaged, "the node has no earlier version of the agent (see hostler-agent update show)")
 	}
 	_, err = u.Arm(ctx, u.Systemd, zap.NewNop(), Switch{
-		ID: id, Running: u.Running, Version: u.Version, To: st.Previous, Contact: u.Contact(), Force: true, Reason: taskcatalog.Clean(reason, 300),
+		ID: id, Running: u.Running, Version: u.Version, To: st.Previous, Contact: u.Contact(), Force: true,
+		Reason: taskcatalog.Clean(reason, 300),
 	})
 	return st.Slots[st.Previous].Version, err
 }

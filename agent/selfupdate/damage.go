@@ -54,7 +54,8 @@ func (s *Store) repairedState() *State {
 	}
 	t := kept.Trial
 	t.Step, t.Over, t.Reason, t.FailedAt = Reverting, nil, CodeStateDamaged, s.now().UTC()
-	t.Message = taskcatalog.Clean("the state file of updates cannot be used: "+why.Error()+"; the damaged file is kept as "+updateDir+"/"+damagedFile, taskcatalog.MaxText)
+	t.Message = taskcatalog.Clean("the state file of updates cannot be used: "+why.Error()+"; the damaged file is kept as "+updateDir+"/"+
+		damagedFile, taskcatalog.MaxText)
 	return kept
 }
 
@@ -77,7 +78,8 @@ func (s *Store) shown() *State {
 	}
 	st := s.OnDisk()
 	st.Trial = &Trial{
-		ID: "unknown-" + s.now().UTC().Format("20060102T150405Z"), From: from, To: to, FromVersion: versionIn(from), ToVersion: versionIn(to), ArmedAt: s.now().UTC(),
+		ID: "unknown-" + s.now().UTC().Format("20060102T150405Z"), From: from, To: to, FromVersion: versionIn(from),
+		ToVersion: versionIn(to), ArmedAt: s.now().UTC(),
 	}
 	return st
 }
@@ -93,7 +95,8 @@ func (w *Watcher) repairState() error {
 		if st == nil {
 			return nil
 		}
-		w.Log.Error("a version on trial damaged the state file of updates, and is rolled back", zap.String("version", st.Trial.ToVersion), zap.String("message", st.Trial.Message))
+		w.Log.Error("a version on trial damaged the state file of updates, and is rolled back", zap.String("version", st.Trial.ToVersion),
+			zap.String("message", st.Trial.Message))
 		// After a loss of power between the next two steps state.json is missing, and the kept copy
 		// exists.
 		if st.Trial.SwitchedAt.IsZero() {

@@ -112,7 +112,8 @@ func (t *Trial) Decide(o Observation) (Verdict, taskcatalog.Code, string) {
 	case o.Exits >= maxExits:
 		return Revert, CodeCrashLoop, "the version ended twice"
 	case o.Boots >= maxBoots:
-		return Revert, CodeBootLoop, "the machine went down unasked three times while the version ran, each time within " + stableTime.String() + " of the last"
+		return Revert, CodeBootLoop, "the machine went down unasked three times while the version ran, each time within " +
+			stableTime.String() + " of the last"
 	case !o.Ready && o.Unready >= readyLimit:
 		return Revert, CodeNotReady, "the version did not report that it is ready within " + readyLimit.String()
 	case t.Step == Proving && o.Ready && o.Watched >= o.Proof:
@@ -122,7 +123,8 @@ func (t *Trial) Decide(o Observation) (Verdict, taskcatalog.Code, string) {
 	case o.Ready && o.Contact && o.Steady >= settle:
 		return Confirm, "", ""
 	case !o.Contact && t.Reached && o.Watched >= window && o.Reaches >= reachGrace:
-		return Revert, CodeNoContact, "the broker did not answer the version's polls for tasks; the broker answered the earlier version just before the switch, and does so now"
+		return Revert, CodeNoContact,
+			"the broker did not answer the version's polls for tasks; the broker answered the earlier version just before the switch, and does so now"
 	}
 	return Continue, "", ""
 }

@@ -162,7 +162,8 @@ func retry(ctx context.Context, now func() time.Time, retries *int, try func(con
 			pause.Reset()
 		}
 		if now().Sub(since) >= patience {
-			return taskcatalog.Errorf(CodeSource, "cannot fetch the release: no data arrived for %s: %v (the node keeps what it received for the next task)", patience, err)
+			return taskcatalog.Errorf(CodeSource,
+				"cannot fetch the release: no data arrived for %s: %v (the node keeps what it received for the next task)", patience, err)
 		}
 		*retries++
 		after := pause.NextBackOff()

@@ -25,7 +25,8 @@ type Registry struct{ repo *remote.Repository }
 func NewRegistry(source taskcatalog.ReleaseSource, credential *taskcatalog.OCIPullCredential) (*Registry, error) {
 	repo, err := remote.NewRepository(source.Repository)
 	if err != nil {
-		return nil, taskcatalog.Errorf(CodeSourceRefused, "cannot use the repository %s: %v", taskcatalog.Clean(source.Repository, 200), err)
+		return nil, taskcatalog.Errorf(CodeSourceRefused, "cannot use the repository %s: %v", taskcatalog.Clean(source.Repository, 200),
+			err)
 	}
 	// The caller counts the tries, so this client does not retry by itself.
 	client := &auth.Client{Client: &http.Client{Transport: http.DefaultTransport}, Header: http.Header{"User-Agent": {"hostler-agent"}}}
@@ -62,7 +63,10 @@ func (r *Registry) Open(ctx context.Context, part release.Part, offset int64) (i
 	if err != nil {
 		// Fetch has no distinct error for a part that is truncated in the registry.
 		if size, ok := r.sizeOf(ctx, part); ok && size != part.Size {
-			return nil, taskcatalog.Errorf(CodeSourceRefused, "cannot fetch the release: the registry has %d bytes under the digest %s, whose size is %d (push the release again)", size, part.Digest, part.Size)
+			return nil,
+				taskcatalog.Errorf(CodeSourceRefused,
+					"cannot fetch the release: the registry has %d bytes under the digest %s, whose size is %d (push the release again)",
+					size, part.Digest, part.Size)
 		}
 		return nil, refusedBy(err)
 	}
@@ -107,7 +111,8 @@ func (r *Registry) sizeOf(ctx context.Context, part release.Part) (size int64, o
 func refusedBy(err error) error {
 	answer, ok := errors.AsType[*errcode.ErrorResponse](err)
 	gone := errors.Is(err, errdef.ErrNotFound) || errors.Is(err, auth.ErrBasicCredentialNotFound)
-	if gone || ok && answer.StatusCode >= 400 && answer.StatusCode < 500 && answer.StatusCode != http.StatusTooManyRequests && answer.StatusCode != http.StatusRequestTimeout {
+	if gone || ok && answer.StatusCode >= 400 && answer.StatusCode < 500 && answer.StatusCode != http.StatusTooManyRequests &&
+		answer.StatusCode != http.StatusRequestTimeout {
 		return taskcatalog.Errorf(CodeSourceRefused, "cannot fetch the release: the registry %s", cause(err))
 	}
 	return maskedError(err)

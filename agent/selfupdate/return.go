@@ -49,7 +49,8 @@ func (w *Watcher) revert(ctx context.Context, t *Trial) error {
 func (w *Watcher) mayHaveTakenTasks(t *Trial) bool {
 	st, err := w.Store.Load()
 	unknown := t.Reason == CodeStateDamaged && t.SwitchedAt.IsZero()
-	return err != nil || unknown || t.Over != nil || slices.ContainsFunc(st.Deliveries, func(d taskcatalog.AgentDelivery) bool { return d.ID == t.ID })
+	return err != nil || unknown || t.Over != nil || slices.ContainsFunc(st.Deliveries,
+		func(d taskcatalog.AgentDelivery) bool { return d.ID == t.ID })
 }
 
 // awaitReturn waits until the old version is ready, and records only then that it runs.

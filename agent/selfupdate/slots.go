@@ -148,7 +148,9 @@ func (s *Store) checkSlot(slot string, want Slot) error {
 		return taskcatalog.Errorf(CodeSlotDamaged, "cannot use slot %s: %v (stage the version again)", slot, err)
 	}
 	if got != want.SHA256 {
-		return taskcatalog.Errorf(CodeSlotDamaged, "cannot use slot %s: its program has the digest %s, and had %s when the slot was made (stage the version again)", slot, got, want.SHA256)
+		return taskcatalog.Errorf(CodeSlotDamaged,
+			"cannot use slot %s: its program has the digest %s, and had %s when the slot was made (stage the version again)", slot, got,
+			want.SHA256)
 	}
 	return nil
 }

@@ -73,7 +73,8 @@ func (s *Stager) Stage(ctx context.Context, want Target) (*Staged, error) {
 	case pin != nil && !want.Force:
 		return nil, pinned(pin)
 	case !release.ValidVersion(want.Version) || !release.ValidDigest(want.Manifest.Digest):
-		return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot stage %s: not a version, or the manifest has no digest", taskcatalog.Clean(want.Version, 80))
+		return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot stage %s: not a version, or the manifest has no digest",
+			taskcatalog.Clean(want.Version, 80))
 	}
 	folder := want.Version + "-" + strings.TrimPrefix(want.Manifest.Digest, "sha256:")[:12]
 	out := new(Staged)
@@ -90,7 +91,8 @@ func (s *Stager) Stage(ctx context.Context, want Target) (*Staged, error) {
 	}
 	out.Fetched, out.Retries = f.fetched, f.retries
 	if isFull(err) {
-		err = errors.Join(taskcatalog.Errorf(CodeNoSpace, "cannot stage %s: the disk is full; nothing was changed (free space below %s)", want.Version, taskcatalog.AgentFolder),
+		err = errors.Join(taskcatalog.Errorf(CodeNoSpace, "cannot stage %s: the disk is full; nothing was changed (free space below %s)",
+			want.Version, taskcatalog.AgentFolder),
 			s.Store.collect(""))
 	}
 	if err != nil {
@@ -158,7 +160,10 @@ func (s *Stager) judge(ctx context.Context, want Target, f *fetcher) (*release.M
 		return nil, nil, err
 	}
 	for _, form := range forms {
-		if err := statement.Meets(release.Demand{Version: want.Version, OS: s.OS, Arch: s.Arch, Floor: want.Floor, State: form}); err != nil {
+		if err := statement.Meets(release.Demand{
+			Version: want.Version, OS: s.OS, Arch: s.Arch, Floor: want.Floor,
+			State: form,
+		}); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -184,7 +189,8 @@ func (s *Stager) checkSpace(m *release.Manifest, statement *release.Statement) e
 		return err
 	}
 	if need := m.Layer.Size + statement.Binary.Size + spare; left < need {
-		return taskcatalog.Errorf(CodeNoSpace, "cannot stage %s: the release needs %d MiB, and %d MiB are free (free space below %s)", statement.Version, need>>20, left>>20, taskcatalog.AgentFolder)
+		return taskcatalog.Errorf(CodeNoSpace, "cannot stage %s: the release needs %d MiB, and %d MiB are free (free space below %s)",
+			statement.Version, need>>20, left>>20, taskcatalog.AgentFolder)
 	}
 	return nil
 }
@@ -243,12 +249,16 @@ func (s *Stager) tryOut(ctx context.Context, dir string, want Target, statement 
 		return err
 	}
 	if _, runs := s.Test(ctx, path.Join(s.Store.lib.Name(), current, program)); runs != nil {
-		return taskcatalog.Errorf(CodeSelfTest, "%v; the running version does not pass its self-test either, so %s is not skipped: %v", err, want.Version, runs)
+		return taskcatalog.Errorf(CodeSelfTest, "%v; the running version does not pass its self-test either, so %s is not skipped: %v", err,
+			want.Version, runs)
 	}
 	if err = s.test(ctx, dir, want.Version, statement.StateSchema); err == nil || ctx.Err() != nil {
 		return err
 	}
-	pin := Pin{Version: want.Version, Reason: CodeSelfTest, Message: taskcatalog.Clean(err.Error(), taskcatalog.MaxText), ID: want.ID, At: s.Store.now().UTC()}
+	pin := Pin{
+		Version: want.Version, Reason: CodeSelfTest, Message: taskcatalog.Clean(err.Error(), taskcatalog.MaxText), ID: want.ID,
+		At: s.Store.now().UTC(),
+	}
 	return errors.Join(err, s.Store.Change(func(st *State) error {
 		st.pin(pin)
 		return nil
@@ -261,7 +271,8 @@ func (s *Stager) test(ctx context.Context, dir, version string, state release.St
 	case err != nil:
 		return taskcatalog.Errorf(CodeSelfTest, "version %s does not pass its self-test on this node: %v", version, err)
 	case said.Version != version || state != (release.StateSchema{}) && said.State != state:
-		return taskcatalog.Errorf(CodeSelfTest, "the program reports version %s with state %v, and its signed statement names %s with %v", taskcatalog.Clean(said.Version, 64), said.State, version, state)
+		return taskcatalog.Errorf(CodeSelfTest, "the program reports version %s with state %v, and its signed statement names %s with %v",
+			taskcatalog.Clean(said.Version, 64), said.State, version, state)
 	}
 	return nil
 }
@@ -310,10 +321,13 @@ func (s *Stager) record(slot string, want Target, m *release.Manifest, statement
 }
 
 func underWay(t *Trial) error {
-	return taskcatalog.Errorf(CodeUnderWay, "cannot update the agent: version %s has been on trial since %s (delivery %s; hostler-agent update revert ends the trial)", t.ToVersion, t.ArmedAt.UTC().Format(time.RFC3339), t.ID)
+	return taskcatalog.Errorf(CodeUnderWay,
+		"cannot update the agent: version %s has been on trial since %s (delivery %s; hostler-agent update revert ends the trial)",
+		t.ToVersion, t.ArmedAt.UTC().Format(time.RFC3339), t.ID)
 }
 
 func pinned(p *Pin) error {
-	return taskcatalog.Errorf(CodePinned, "version %s is skipped on this node since %s: %s: %s (hostler-agent update unpin %s, or a task with force and a reason)",
+	return taskcatalog.Errorf(CodePinned,
+		"version %s is skipped on this node since %s: %s: %s (hostler-agent update unpin %s, or a task with force and a reason)",
 		p.Version, p.At.UTC().Format(time.RFC3339), p.Reason, p.Message, p.Version)
 }

@@ -172,7 +172,8 @@ func (s *Store) read(name string) (*State, error) {
 	// Every form has this field.
 	var file formed
 	if err := decodeLoose(raw, &file); err == nil && file.Form > stateForm {
-		return nil, fmt.Errorf("%w: the file has form %d, and this agent reads up to form %d (run the newer agent)", errNewer, file.Form, stateForm)
+		return nil, fmt.Errorf("%w: the file has form %d, and this agent reads up to form %d (run the newer agent)", errNewer, file.Form,
+			stateForm)
 	}
 	// In the same form, fields added by a newer version can be ignored.
 	st := new(State)

@@ -62,7 +62,8 @@ func (w *Watcher) giveUp(ctx context.Context, t *Trial, was string, began time.T
 		code = CodeNoSpace
 	}
 	return w.backOut(ctx, was, w.change(t, func(t *Trial) {
-		t.Step, t.Reason, t.Message, t.FailedAt = Reverting, code, taskcatalog.Clean("the switch could not be made: "+why.Error(), taskcatalog.MaxText), began
+		t.Step, t.Reason, t.Message, t.FailedAt = Reverting, code, taskcatalog.Clean("the switch could not be made: "+why.Error(),
+			taskcatalog.MaxText), began
 		if t.Over != nil && t.Over.To == was {
 			t.From, t.FromVersion = was, t.Over.ToVersion
 		}

@@ -41,7 +41,10 @@ type Task struct {
 // Do carries out a task up to the moment when the watcher takes over: then the error is
 // ErrUndecided. A refusal has a result as well.
 func (u *Updater) Do(ctx context.Context, t Task) (*taskcatalog.SelfUpdateResult, error) {
-	res := &taskcatalog.SelfUpdateResult{Phase: t.Params.Phase, FromVersion: u.Version, ToVersion: t.Params.Version, Outcome: taskcatalog.UpdateRefused}
+	res := &taskcatalog.SelfUpdateResult{
+		Phase: t.Params.Phase, FromVersion: u.Version, ToVersion: t.Params.Version,
+		Outcome: taskcatalog.UpdateRefused,
+	}
 	err := u.do(ctx, t, res)
 	if errors.Is(err, ErrUndecided) && ctx.Err() == nil {
 		return u.Await(ctx, t) // the watcher does not run, and the armed trial stands
@@ -107,7 +110,9 @@ func (u *Updater) heard(ctx context.Context) (time.Duration, error) {
 			return since, nil
 		}
 		if waited >= patience {
-			return 0, taskcatalog.Errorf(CodeNotHeard, "cannot switch the agent: the broker has not answered %s for %s, so the new version could not be judged by its contact with the broker (nothing was changed; try again)", u.Version, patience)
+			return 0,
+				taskcatalog.Errorf(CodeNotHeard,
+					"cannot switch the agent: the broker has not answered %s for %s, so the new version could not be judged by its contact with the broker (nothing was changed; try again)", u.Version, patience)
 		}
 		u.Progress("switch", 0, "waiting for the broker, which has not answered recently")
 		select {
@@ -169,7 +174,8 @@ func (u *Updater) mint(ctx context.Context, t Task) (credential *taskcatalog.OCI
 	defer clear(raw)
 	credential = new(taskcatalog.OCIPullCredential)
 	if json.Unmarshal(raw, credential) != nil || credential.Token == "" {
-		return nil, nil, taskcatalog.Errorf(CodeSourceRefused, "cannot fetch the release: the credential that the broker minted is not of type %s", taskcatalog.CredentialOCIPull)
+		return nil, nil, taskcatalog.Errorf(CodeSourceRefused,
+			"cannot fetch the release: the credential that the broker minted is not of type %s", taskcatalog.CredentialOCIPull)
 	}
 	return credential, func() { *credential = taskcatalog.OCIPullCredential{} }, nil
 }
@@ -198,7 +204,8 @@ func (u *Updater) Await(ctx context.Context, t Task) (*taskcatalog.SelfUpdateRes
 				return u.verdict(t, d)
 			}
 			if st.Trial == nil || st.Trial.ID != t.ID {
-				return nil, taskcatalog.Errorf(taskcatalog.CodeInterrupted, "the update was interrupted before the switch; nothing was switched, and %s runs (start the update again: the node keeps what it fetched)", u.Version)
+				return nil, taskcatalog.Errorf(taskcatalog.CodeInterrupted,
+					"the update was interrupted before the switch; nothing was switched, and %s runs (start the update again: the node keeps what it fetched)", u.Version)
 			}
 			u.Progress("confirm", 0, st.Trial.ToVersion+" is being watched")
 		}

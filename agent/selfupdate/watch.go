@@ -105,7 +105,8 @@ func (w *Watcher) Probe() error {
 	for _, in := range []*os.Root{s.lib, s.state} {
 		wrote := s.fill(in, probeFile, 0o600, func(to io.Writer) error { _, err := to.Write([]byte(WatchUnit)); return err })
 		if err := errors.Join(wrote, s.remove(in, probeFile)); err != nil {
-			return taskcatalog.Errorf(CodeWatcher, "cannot watch an update: %s cannot be written to: %v (free space, and ReadWritePaths of %s)", in.Name(), err, WatchUnit)
+			return taskcatalog.Errorf(CodeWatcher,
+				"cannot watch an update: %s cannot be written to: %v (free space, and ReadWritePaths of %s)", in.Name(), err, WatchUnit)
 		}
 	}
 	return nil
@@ -176,7 +177,8 @@ func (w *Watcher) cleanUp() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(s.remove(s.state, keptFile), s.remove(s.state, ballastFile), s.remove(s.state, beforeDir), s.remove(s.state, beforeDir+temporary), s.Collect())
+	return errors.Join(s.remove(s.state, keptFile), s.remove(s.state, ballastFile), s.remove(s.state, beforeDir),
+		s.remove(s.state, beforeDir+temporary), s.Collect())
 }
 
 // turn does the next thing.
@@ -278,7 +280,8 @@ func (w *Watcher) save(t *Trial) error {
 	seen.WatchedSeconds += int(w.counted / time.Second)
 	w.counted %= time.Second
 	return w.change(t, func(now *Trial) {
-		now.WatchedSeconds, now.BootID, now.Boots, now.Starts, now.Invocation = seen.WatchedSeconds, seen.BootID, seen.Boots, seen.Starts, seen.Invocation
+		now.WatchedSeconds, now.BootID, now.Boots, now.Starts, now.Invocation = seen.WatchedSeconds, seen.BootID, seen.Boots, seen.Starts,
+			seen.Invocation
 	})
 }
 
@@ -333,49 +336,12 @@ func inactive(u Unit) bool { return u.Active == "inactive" }
 // ended reports whether a unit's program has ended by itself.
 func ended(u Unit) bool { return strings.HasPrefix(u.Sub, "auto-restart") || u.Active == "failed" }
 
-// confirm records that the new version works. The version takes tasks from now on, and is watched
-// for a while longer: meanwhile the previous version stays the fallback.
-func (w *Watcher) confirm(t *Trial) error {
-	d := w.delivery(t, taskcatalog.UpdateConfirmed, t.SwitchedAt)
-	err := w.Store.Change(func(st *State) error {
-		if st.Trial == nil || st.Trial.ID != t.ID || st.Trial.Step != Watching {
-			return nil // another process has changed the trial
-		}
-		now := st.Trial
-		now.Step, now.WatchedSeconds, now.Boots, now.Starts, now.Invocation, now.BootID = Proving, 0, 0, 1, t.Invocation, t.BootID
-		if st.Staged == t.To {
-			st.Staged = ""
-		}
-		st.unpin(t.ToVersion)
-		st.ended(d)
-		// The copy is written first: from then on the version may write a newer form.
-		return w.Store.put(keptFile, st)
-	})
-	if err != nil {
-		return err
-	}
-	w.Log.Info("the new version is confirmed", zap.String("version", t.ToVersion), zap.Float64("seconds", d.SwitchSeconds))
-	return nil
-}
-
-// keep makes the new version the good one.
-func (w *Watcher) keep(t *Trial) error {
-	err := w.Store.Change(func(st *State) error {
-		if st.Trial == nil || st.Trial.ID != t.ID || st.Trial.Step != Proving {
-			return nil
-		}
-		st.Good, st.Previous, st.Trial = t.To, t.From, nil
-		return nil
-	})
-	if err == nil {
-		w.Log.Info("the new version is now the fallback", zap.String("version", t.ToVersion))
-	}
-	return err
-}
-
 func (w *Watcher) delivery(t *Trial, outcome taskcatalog.UpdateOutcome, since time.Time) taskcatalog.AgentDelivery {
 	now := w.Store.now().UTC()
-	d := taskcatalog.AgentDelivery{ID: t.ID, From: t.FromVersion, To: t.ToVersion, Outcome: outcome, Reason: t.Reason, Message: t.Message, At: now}
+	d := taskcatalog.AgentDelivery{
+		ID: t.ID, From: t.FromVersion, To: t.ToVersion, Outcome: outcome, Reason: t.Reason, Message: t.Message,
+		At: now,
+	}
 	if !since.IsZero() {
 		d.SwitchSeconds = max(now.Sub(since).Seconds(), 0)
 	}

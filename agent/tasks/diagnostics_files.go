@@ -31,7 +31,10 @@ func pack(parts []taskcatalog.DiagnosticsPart, files map[string][]byte, now time
 		if !ok {
 			continue
 		}
-		err := t.WriteHeader(&tar.Header{Name: p.Name, Mode: 0o600, Size: int64(len(raw)), ModTime: now.UTC().Truncate(time.Second), Format: tar.FormatUSTAR})
+		err := t.WriteHeader(&tar.Header{
+			Name: p.Name, Mode: 0o600, Size: int64(len(raw)), ModTime: now.UTC().Truncate(time.Second),
+			Format: tar.FormatUSTAR,
+		})
 		if err == nil {
 			_, err = t.Write(raw)
 		}

@@ -20,7 +20,8 @@ const maxLogLine = 2048
 // journal collects the log lines of the agent's own units, newest first. A user with root on the
 // node may have written any of them.
 func (d *diagnosis) journal(ctx context.Context) (collected, error) {
-	res, err := d.Commands.Run(ctx, profiles.LogTools()["agent_journal"], map[string]any{"since": fmt.Sprintf("@%d", max(d.since.Unix(), 0))})
+	res, err := d.Commands.Run(ctx, profiles.LogTools()["agent_journal"],
+		map[string]any{"since": fmt.Sprintf("@%d", max(d.since.Unix(), 0))})
 	c := collected{cut: res.Stdout.Cut()}
 	var out strings.Builder
 	unreadable := 0

@@ -14,7 +14,8 @@ import (
 func renderHWSync(secret []byte, minutes int) (hwsync.Files, error) {
 	var token taskcatalog.MAASMachineToken
 	if taskcatalog.DecodeStrict(secret, &token) != nil {
-		return hwsync.Files{}, taskcatalog.Errorf(taskcatalog.CodeMAASTokenInvalid, "cannot use the machine's MAAS token: not a JSON object of endpoint, consumer_key, token_key and token_secret (store the token again at the broker)")
+		return hwsync.Files{}, taskcatalog.Errorf(taskcatalog.CodeMAASTokenInvalid,
+			"cannot use the machine's MAAS token: not a JSON object of endpoint, consumer_key, token_key and token_secret (store the token again at the broker)")
 	}
 	return hwsync.Render(token, minutes)
 }
@@ -33,12 +34,16 @@ var (
 	fetches  = regexp.MustCompile(`^/usr/bin/wget( -q| --quiet| -nv| --no-verbose)* -O /usr/bin/maas-run-scripts( -q| --quiet)* (https?://[A-Za-z0-9.:\[\]-]+)/MAAS/maas-run-scripts$`)
 	grants   = regexp.MustCompile(`^/(usr/)?bin/chmod (0?755|\+x) /usr/bin/maas-run-scripts$`)
 
-	describes = settings{"Unit/Description": anyText, "Unit/Documentation": anyText, "Unit/Wants": networks, "Unit/After": networks, "Install/WantedBy": targets}
+	describes = settings{
+		"Unit/Description": anyText, "Unit/Documentation": anyText, "Unit/Wants": networks, "Unit/After": networks,
+		"Install/WantedBy": targets,
+	}
 	runsOnce  = settings{"Service/Type": regexp.MustCompile(`^oneshot$`)}
 	runsOften = settings{
 		"Timer/OnCalendar": anyTime, "Timer/OnBootSec": anyTime, "Timer/OnStartupSec": anyTime, "Timer/OnActiveSec": anyTime,
-		"Timer/OnUnitActiveSec": anyTime, "Timer/OnUnitInactiveSec": anyTime, "Timer/AccuracySec": anyTime, "Timer/RandomizedDelaySec": anyTime,
-		"Timer/Persistent": yesOrNo, "Timer/Unit": regexp.MustCompile("^" + regexp.QuoteMeta(hwSyncService) + "$"),
+		"Timer/OnUnitActiveSec": anyTime, "Timer/OnUnitInactiveSec": anyTime, "Timer/AccuracySec": anyTime,
+		"Timer/RandomizedDelaySec": anyTime,
+		"Timer/Persistent":         yesOrNo, "Timer/Unit": regexp.MustCompile("^" + regexp.QuoteMeta(hwSyncService) + "$"),
 	}
 )
 

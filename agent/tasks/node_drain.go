@@ -63,7 +63,8 @@ func drain(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 				Detail: "outlived SIGKILL, state " + p.State, NextAction: "reimage",
 			})
 		}
-		return &res, report, taskcatalog.Errorf("processes_left", "cannot drain the node completely: %d processes outlived SIGKILL (reimage the node)", n)
+		return &res, report, taskcatalog.Errorf("processes_left",
+			"cannot drain the node completely: %d processes outlived SIGKILL (reimage the node)", n)
 	}
 	return &res, report, stuckTerminals
 }

@@ -17,7 +17,8 @@ import (
 func gpuScrub(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	h := r.Host
 	if h.GPU == nil {
-		return nil, taskcatalog.Report{}, taskcatalog.Errorf("gpu_helper_missing", "cannot scrub GPUs: this agent was started without its GPU helper")
+		return nil, taskcatalog.Report{}, taskcatalog.Errorf("gpu_helper_missing",
+			"cannot scrub GPUs: this agent was started without its GPU helper")
 	}
 	facts, err := h.Facts(ctx)
 	if err != nil {

@@ -53,7 +53,8 @@ func hwSyncReseed(ctx context.Context, r *host.Run) (any, taskcatalog.Report, er
 	if err := refuseOverrides(h.Machine); err != nil {
 		return nil, report, err
 	}
-	if res.Service, err = install(h.Machine, path.Join(hwsync.Units, hwSyncService), files.Service, p.Reinstall, func(unit []byte) bool { return isMAASsService(unit, files.Rack) }); err != nil {
+	if res.Service, err = install(h.Machine, path.Join(hwsync.Units, hwSyncService), files.Service, p.Reinstall,
+		func(unit []byte) bool { return isMAASsService(unit, files.Rack) }); err != nil {
 		return res, report, err
 	}
 	if res.Timer, err = install(h.Machine, path.Join(hwsync.Units, hwSyncTimer), files.Timer, p.Reinstall, isMAASsTimer); err != nil {
@@ -96,11 +97,14 @@ func hwSyncReseed(ctx context.Context, r *host.Run) (any, taskcatalog.Report, er
 func judgeSync(res *taskcatalog.HWSyncReseedResult, run host.UnitRun, begun time.Time, started error) error {
 	switch {
 	case run.StartedAt.IsZero(), run.StartedAt.Before(begun.Truncate(time.Second)):
-		return taskcatalog.Errorf("hw_sync_unproven", "cannot prove a hardware sync: %s has not run since the task began (%s)", hwSyncService, cause(started))
+		return taskcatalog.Errorf("hw_sync_unproven", "cannot prove a hardware sync: %s has not run since the task began (%s)",
+			hwSyncService, cause(started))
 	case run.Result != "success" || run.ExitStatus != 0 || run.FinishedAt.IsZero():
-		return taskcatalog.Errorf("hw_sync_failed", "hardware sync failed: %s ended with %s, status %d (journalctl -u %s on the node; MAAS's rack must be reachable on its port 5248)", hwSyncService, run.Result, run.ExitStatus, hwSyncService)
+		return taskcatalog.Errorf("hw_sync_failed",
+			"hardware sync failed: %s ended with %s, status %d (journalctl -u %s on the node; MAAS's rack must be reachable on its port 5248)", hwSyncService, run.Result, run.ExitStatus, hwSyncService)
 	case !res.TimerActive:
-		return taskcatalog.Errorf("hw_sync_timer_inactive", "hardware sync ran once, and %s is not active (systemctl status %s on the node)", hwSyncTimer, hwSyncTimer)
+		return taskcatalog.Errorf("hw_sync_timer_inactive",
+			"hardware sync ran once, and %s is not active (systemctl status %s on the node)", hwSyncTimer, hwSyncTimer)
 	}
 	return started
 }
@@ -167,7 +171,8 @@ func refuseOverrides(m *machine.Machine) error {
 }
 
 func overridden(name string) error {
-	return taskcatalog.Errorf("hw_sync_overridden", "cannot seed hardware sync: %s changes what MAAS installs (reimage the node, or remove it)", taskcatalog.Clean(name, 200))
+	return taskcatalog.Errorf("hw_sync_overridden",
+		"cannot seed hardware sync: %s changes what MAAS installs (reimage the node, or remove it)", taskcatalog.Clean(name, 200))
 }
 
 // readAsInstalled refuses a machine on which systemd loads the units from another file than the

@@ -59,7 +59,8 @@ func requestedSet(h *host.Host, p *taskcatalog.ResolverConfigParams) (*profiles.
 		return nil, problems, taskcatalog.Errorf(codeProfilesInvalid, "cannot use profiles %s: %v", p.Version, problems)
 	}
 	if got := set.Digest(); got != p.Digest {
-		return nil, nil, taskcatalog.Errorf(codeDigestMismatch, "cannot use profiles %s: their digest is %s, not %s (push the profiles again)", p.Version, got, p.Digest)
+		return nil, nil, taskcatalog.Errorf(codeDigestMismatch,
+			"cannot use profiles %s: their digest is %s, not %s (push the profiles again)", p.Version, got, p.Digest)
 	}
 	set.Version = p.Version
 	return set, nil, nil
@@ -73,7 +74,8 @@ func checkOnMachine(ctx context.Context, h *host.Host, set *profiles.Set) ([]pro
 	}
 	rule, problems := h.Commands.CheckMachine(set, facts.Keys)
 	if i := slices.IndexFunc(problems, command.Insecure); i >= 0 {
-		return problems, taskcatalog.Errorf(codeRefusedHere, "cannot use profiles %s: rule %s applies on this node: %s", set.Version, rule, problems[i])
+		return problems, taskcatalog.Errorf(codeRefusedHere, "cannot use profiles %s: rule %s applies on this node: %s", set.Version, rule,
+			problems[i])
 	}
 	return problems, nil
 }

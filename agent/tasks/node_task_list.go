@@ -17,7 +17,8 @@ func taskList(_ context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	res := taskcatalog.TaskListResult{More: more, Tasks: []taskcatalog.TaskMemory{}}
 	for _, k := range remembered {
 		res.Tasks = append(res.Tasks, taskcatalog.TaskMemory{
-			TaskID: k.TaskID, Type: k.Type, State: k.State, AcceptedAt: k.AcceptedAt, StartedAt: k.StartedAt, FinishedAt: k.FinishedAt, Outcome: k.Outcome, Code: k.Code,
+			TaskID: k.TaskID, Type: k.Type, State: k.State, AcceptedAt: k.AcceptedAt, StartedAt: k.StartedAt, FinishedAt: k.FinishedAt,
+			Outcome: k.Outcome, Code: k.Code,
 		})
 	}
 	return &res, taskcatalog.Report{}, nil

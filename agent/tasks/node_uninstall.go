@@ -17,7 +17,9 @@ func uninstall(_ context.Context, r *host.Run) (any, taskcatalog.Report, error) 
 	var report taskcatalog.Report
 	h := r.Host
 	if _, err := h.Machine.Lstat("/var/lib/dpkg/info/" + agentPackage + ".list"); err != nil {
-		return nil, report, taskcatalog.Errorf("not_packaged", "cannot uninstall the agent: it was not installed as the package %s (stop the agent, and remove %s and %s by hand)", agentPackage, h.StateDir, h.ConfigDir)
+		return nil, report, taskcatalog.Errorf("not_packaged",
+			"cannot uninstall the agent: it was not installed as the package %s (stop the agent, and remove %s and %s by hand)",
+			agentPackage, h.StateDir, h.ConfigDir)
 	}
 	return &taskcatalog.UninstallResult{Removes: []string{
 		"package " + agentPackage, h.StateDir, h.ConfigDir, "/usr/lib/hostler-agent", "/usr/bin/hostler-agent",

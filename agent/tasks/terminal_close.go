@@ -26,7 +26,8 @@ func terminalClose(ctx context.Context, r *host.Run) (any, taskcatalog.Report, e
 	if err != nil {
 		return nil, report, err
 	}
-	h.Log.Info("the terminal session is closed", zap.String("session", p.SessionID), zap.String("task", r.Task.TaskID), zap.String("code", string(p.Code)), zap.Bool("existed", existed))
+	h.Log.Info("the terminal session is closed", zap.String("session", p.SessionID), zap.String("task", r.Task.TaskID),
+		zap.String("code", string(p.Code)), zap.Bool("existed", existed))
 	return &taskcatalog.TerminalCloseResult{Existed: existed}, report, nil
 }
 

@@ -40,7 +40,8 @@ func terminalOpen(ctx context.Context, r *host.Run) (any, taskcatalog.Report, er
 	if err != nil {
 		return nil, report, err
 	}
-	h.Log.Info("the terminal session is handed over", zap.String("session", p.SessionID), zap.String("task", r.Task.TaskID), zap.String("user", p.Username), zap.Bool("resumed", res.Resumed))
+	h.Log.Info("the terminal session is handed over", zap.String("session", p.SessionID), zap.String("task", r.Task.TaskID),
+		zap.String("user", p.Username), zap.Bool("resumed", res.Resumed))
 	return res, report, nil
 }
 
@@ -52,7 +53,8 @@ func errNoTerminals() error {
 // the allocation.
 func mayOpen(h *host.Host, p *taskcatalog.TerminalOpenParams) error {
 	if h.Marks.Drained() {
-		return taskcatalog.Errorf(taskcatalog.CodeNodeDraining, "cannot open terminal session %s: the node is drained (hostler node resume)", p.SessionID)
+		return taskcatalog.Errorf(taskcatalog.CodeNodeDraining,
+			"cannot open terminal session %s: the node is drained (hostler node resume)", p.SessionID)
 	}
 	if p.AllocationID == "" {
 		return nil
@@ -62,9 +64,11 @@ func mayOpen(h *host.Host, p *taskcatalog.TerminalOpenParams) error {
 	case err != nil:
 		return err
 	case !known:
-		return taskcatalog.Errorf("allocation_unknown", "cannot open terminal session %s: allocation %s has no user on this node (provision it first)", p.SessionID, p.AllocationID)
+		return taskcatalog.Errorf("allocation_unknown",
+			"cannot open terminal session %s: allocation %s has no user on this node (provision it first)", p.SessionID, p.AllocationID)
 	case account.Username != p.Username:
-		return taskcatalog.Errorf("allocation_mismatch", "cannot open terminal session %s: the user of allocation %s is %s", p.SessionID, p.AllocationID, account.Username)
+		return taskcatalog.Errorf("allocation_mismatch", "cannot open terminal session %s: the user of allocation %s is %s", p.SessionID,
+			p.AllocationID, account.Username)
 	}
 	return nil
 }

@@ -43,11 +43,14 @@ func findAccount(m *machine.Machine, name string, root, sudo bool) (account, err
 		return account{}, err
 	}
 	if !root && (a.UID == 0 || a.GID == 0 || slices.Contains(a.groups, 0)) {
-		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: %s is root, and the policy allows no root shell", name)
+		return account{}, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: %s is root, and the policy allows no root shell",
+			name)
 	}
 	if !root && !sudo {
 		if group, err := rootGroup(m, user); err != nil || group != "" {
-			return account{}, errors.Join(err, taskcatalog.Errorf(CodeUserRefused, "cannot open a terminal: %s can become root through its group %s, and the policy allows no root shell", name, group))
+			return account{},
+				errors.Join(err, taskcatalog.Errorf(CodeUserRefused,
+					"cannot open a terminal: %s can become root through its group %s, and the policy allows no root shell", name, group))
 		}
 	}
 	if !plainPath(a.Home) {
@@ -130,7 +133,8 @@ func checkExpiry(m *machine.Machine, u machine.User) error {
 		return err
 	}
 	if ok && !time.Now().Before(expires) {
-		return taskcatalog.Errorf(CodeAccountExpired, "cannot open a terminal: the account %s has expired on %s", u.Name, expires.UTC().Format(time.DateOnly))
+		return taskcatalog.Errorf(CodeAccountExpired, "cannot open a terminal: the account %s has expired on %s", u.Name,
+			expires.UTC().Format(time.DateOnly))
 	}
 	return nil
 }

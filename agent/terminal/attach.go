@@ -142,7 +142,9 @@ func (l *link) hello() error {
 
 func (l *link) welcome(w frame.Welcome) error {
 	if w.Version != frame.Version {
-		return fault{error: taskcatalog.Errorf(CodeVersion, "the relay speaks version %d of the terminal protocol, and this agent speaks version %d (update the agent)", w.Version, frame.Version)}
+		return fault{error: taskcatalog.Errorf(CodeVersion,
+			"the relay speaks version %d of the terminal protocol, and this agent speaks version %d (update the agent)", w.Version,
+			frame.Version)}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

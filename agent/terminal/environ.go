@@ -37,7 +37,8 @@ func environ(u machine.User, term string, locale map[string]string) ([]string, e
 	}
 	for _, name := range slices.Sorted(maps.Keys(locale)) {
 		if !localeName.MatchString(name) || !localeValue.MatchString(locale[name]) {
-			return nil, taskcatalog.Errorf(CodeEnvRefused, "cannot open a terminal: %q is not a locale variable", taskcatalog.Clean(name, 64))
+			return nil, taskcatalog.Errorf(CodeEnvRefused, "cannot open a terminal: %q is not a locale variable",
+				taskcatalog.Clean(name, 64))
 		}
 		env = append(env, name+"="+locale[name])
 	}
@@ -68,5 +69,6 @@ func argv(m *machine.Machine, shell string, command []string) (file string, args
 			return path.Join(dir, file), command, nil
 		}
 	}
-	return "", nil, taskcatalog.Errorf(CodeCommandRefused, "cannot run the command: the program is not found in %s", strings.Join(searchPath, ", "))
+	return "", nil, taskcatalog.Errorf(CodeCommandRefused, "cannot run the command: the program is not found in %s",
+		strings.Join(searchPath, ", "))
 }

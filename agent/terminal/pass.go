@@ -99,7 +99,8 @@ func (s *session) keepPasses(w way, pass, before *Pass) {
 // waits for another pass: with its program, or, before it has a program, up to ConnectTimeout. The
 // agent has another token minted on request, or the relay has caused it already.
 var newPassCodes = []taskcatalog.Code{
-	CodeReplaced, "terminal_token_used", "terminal_token_unknown", "terminal_token_superseded", "terminal_token_expired", "terminal_wrong_key",
+	CodeReplaced, "terminal_token_used", "terminal_token_unknown", "terminal_token_superseded", "terminal_token_expired",
+	"terminal_wrong_key",
 }
 
 func needsNewPass(code taskcatalog.Code) bool { return slices.Contains(newPassCodes, code) }

@@ -145,7 +145,8 @@ func (o Options) start(live *machine.Machine) (program, error) {
 // possible operator there is no shell.
 func (s *session) run(ctx context.Context) (Result, error) {
 	if s.MaxTime > 0 {
-		timed, done := context.WithTimeoutCause(ctx, s.MaxTime, taskcatalog.Errorf(CodeTimeOver, "the terminal session reached its time limit: %s", s.MaxTime))
+		timed, done := context.WithTimeoutCause(ctx, s.MaxTime,
+			taskcatalog.Errorf(CodeTimeOver, "the terminal session reached its time limit: %s", s.MaxTime))
 		defer done()
 		ctx = timed
 	}
@@ -201,7 +202,8 @@ func (s *session) end(own *sync.WaitGroup, err error) (Result, error) {
 		case <-left:
 		case <-time.After(killTime):
 			res.Code = CodeStuck
-			return res, errors.Join(taskcatalog.Errorf(CodeStuck, "a process of the terminal of %s does not end after SIGKILL", s.User), err)
+			return res, errors.Join(taskcatalog.Errorf(CodeStuck, "a process of the terminal of %s does not end after SIGKILL", s.User),
+				err)
 		}
 		err = errors.Join(err, s.program.Close())
 	}

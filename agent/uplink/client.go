@@ -236,7 +236,8 @@ func (c *Client) do(ctx context.Context, method, path string, body []byte, into 
 		return resp.StatusCode, c.explain(ctx, err)
 	}
 	if len(raw) > maxAnswer {
-		return resp.StatusCode, taskcatalog.Errorf(taskcatalog.CodeTooLarge, "cannot read the broker's answer: more than %d bytes", maxAnswer)
+		return resp.StatusCode, taskcatalog.Errorf(taskcatalog.CodeTooLarge, "cannot read the broker's answer: more than %d bytes",
+			maxAnswer)
 	}
 	if err := taskcatalog.DecodeStrict(raw, into); err != nil {
 		return resp.StatusCode, taskcatalog.Errorf(taskcatalog.CodeMalformed, "cannot read the broker's answer: %v", err)

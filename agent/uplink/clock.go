@@ -28,7 +28,8 @@ func (c *Client) explain(ctx context.Context, err error) error {
 	case dates:
 		return c.clockError(ctx, err)
 	case rejected(err):
-		return taskcatalog.Errorf(CodeRejected, "cannot connect to the broker at %s: it rejects this node's certificate: %v", c.base.Host, err)
+		return taskcatalog.Errorf(CodeRejected, "cannot connect to the broker at %s: it rejects this node's certificate: %v", c.base.Host,
+			err)
 	case untrusted:
 		return taskcatalog.Errorf(CodeUntrusted, "cannot trust the broker at %s: %v", c.base.Host, err)
 	}
@@ -47,10 +48,12 @@ func rejected(err error) bool {
 func (c *Client) clockError(ctx context.Context, cause error) error {
 	broker, err := c.brokerTime(ctx)
 	if err != nil {
-		return taskcatalog.Errorf(CodeClockWrong, "cannot trust the broker at %s: its certificate is not valid at %s, the time of this node's clock (compare both clocks): %v",
+		return taskcatalog.Errorf(CodeClockWrong,
+			"cannot trust the broker at %s: its certificate is not valid at %s, the time of this node's clock (compare both clocks): %v",
 			c.base.Host, stamp(c.Now()), cause)
 	}
-	return taskcatalog.Errorf(CodeClockWrong, "cannot trust the broker at %s: this node's clock says %s and the broker's %s, so it is %s (set this node's clock)",
+	return taskcatalog.Errorf(CodeClockWrong,
+		"cannot trust the broker at %s: this node's clock says %s and the broker's %s, so it is %s (set this node's clock)",
 		c.base.Host, stamp(c.Now()), stamp(broker), Offset(c.Now(), broker))
 }
 

@@ -29,7 +29,8 @@ func (c *Client) Package(ctx context.Context, digest string, offset int64) (io.R
 		return nil, c.explain(ctx, err)
 	}
 	switch {
-	case resp.StatusCode == http.StatusPartialContent && strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", offset)):
+	case resp.StatusCode == http.StatusPartialContent &&
+		strings.HasPrefix(resp.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", offset)):
 		return resp.Body, nil
 	case resp.StatusCode == http.StatusOK: // the whole package, despite the range
 		if _, err := io.CopyN(io.Discard, resp.Body, offset); err != nil {

@@ -33,7 +33,8 @@ func Provision(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error
 		return nil, report, err
 	}
 	if known && account.Username != p.Username {
-		return nil, report, taskcatalog.Errorf("allocation_exists", "cannot provision %s: allocation %s has the user %s (revoke it first)", p.Username, p.AllocationID, account.Username)
+		return nil, report, taskcatalog.Errorf("allocation_exists", "cannot provision %s: allocation %s has the user %s (revoke it first)",
+			p.Username, p.AllocationID, account.Username)
 	}
 	if !known {
 		if account, err = newAccount(h, p); err != nil {
@@ -69,14 +70,16 @@ func Provision(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error
 
 func mayProvision(h *host.Host, p *taskcatalog.ProvisionUserParams) error {
 	if h.Marks.Drained() {
-		return taskcatalog.Errorf(taskcatalog.CodeNodeDraining, "cannot provision %s: the node is drained (hostler node resume)", p.Username)
+		return taskcatalog.Errorf(taskcatalog.CodeNodeDraining, "cannot provision %s: the node is drained (hostler node resume)",
+			p.Username)
 	}
 	for _, g := range p.Groups {
 		if strings.ContainsAny(g, ",:\n") || g == "" || strings.HasPrefix(g, "-") {
 			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot provision %s: a group has an invalid name", p.Username)
 		}
 		if slices.Contains(machine.RootGroups, g) && !p.Sudo { // so that the broker knows of the tenant's root rights
-			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot provision %s: group %s gives root (request sudo as well)", p.Username, g)
+			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot provision %s: group %s gives root (request sudo as well)",
+				p.Username, g)
 		}
 	}
 	accounts, err := h.Accounts.List()
@@ -101,7 +104,8 @@ func newAccount(h *host.Host, p *taskcatalog.ProvisionUserParams) (host.Account,
 	home := "/home/" + p.Username
 	for _, u := range users {
 		if u.Name == p.Username {
-			return host.Account{}, taskcatalog.Errorf("user_exists", "cannot provision %s: the node has a user of that name with uid %d, which no allocation created", p.Username, u.UID)
+			return host.Account{}, taskcatalog.Errorf("user_exists",
+				"cannot provision %s: the node has a user of that name with uid %d, which no allocation created", p.Username, u.UID)
 		}
 	}
 	groups, err := h.Machine.Groups()
@@ -109,10 +113,12 @@ func newAccount(h *host.Host, p *taskcatalog.ProvisionUserParams) (host.Account,
 		return host.Account{}, err
 	}
 	if there, gid := groupNamed(groups, p.Username); there {
-		return host.Account{}, taskcatalog.Errorf("group_exists", "cannot provision %s: the node has a group of that name with gid %s (choose another name)", p.Username, gid)
+		return host.Account{}, taskcatalog.Errorf("group_exists",
+			"cannot provision %s: the node has a group of that name with gid %s (choose another name)", p.Username, gid)
 	}
 	if _, err := h.Machine.Lstat(home); !errors.Is(err, fs.ErrNotExist) {
-		return host.Account{}, taskcatalog.Errorf("home_exists", "cannot provision %s: %s exists already (clean the node first)", p.Username, home)
+		return host.Account{}, taskcatalog.Errorf("home_exists", "cannot provision %s: %s exists already (clean the node first)",
+			p.Username, home)
 	}
 	running, err := h.Machine.Processes()
 	if err != nil {
@@ -144,7 +150,8 @@ func makeAccount(ctx context.Context, h *host.Host, a host.Account) (created boo
 		return false, err
 	}
 	if there && user.UID != a.UID {
-		return false, taskcatalog.Errorf("user_changed", "cannot provision %s: its uid is now %d instead of %d (revoke the allocation)", a.Username, user.UID, a.UID)
+		return false, taskcatalog.Errorf("user_changed", "cannot provision %s: its uid is now %d instead of %d (revoke the allocation)",
+			a.Username, user.UID, a.UID)
 	}
 	if there {
 		// useradd enters the account before it creates the home.
@@ -177,7 +184,8 @@ func authorizedKeys(keys []string) ([]byte, error) {
 		plain := len(f) >= 2 && len(k) <= 16<<10 && !strings.ContainsAny(k, "\n\r\x00") &&
 			(strings.HasPrefix(f[0], "ssh-") || strings.HasPrefix(f[0], "ecdsa-sha2-") || strings.HasPrefix(f[0], "sk-"))
 		if !plain {
-			return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot provision: SSH key %d is not a plain public key (TYPE BASE64 COMMENT)", i+1)
+			return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams,
+				"cannot provision: SSH key %d is not a plain public key (TYPE BASE64 COMMENT)", i+1)
 		}
 		b.WriteString(k + "\n")
 	}
@@ -196,7 +204,8 @@ func writeKeys(h *host.Host, a host.Account, keys []byte) error {
 // name cannot change the meaning of the line.
 func grantSudo(ctx context.Context, h *host.Host, a host.Account) error {
 	if _, err := h.Machine.Lstat("/etc/sudoers.d"); err != nil {
-		return taskcatalog.Errorf("sudo_missing", "cannot give %s root: /etc/sudoers.d does not exist (install sudo on the node)", a.Username)
+		return taskcatalog.Errorf("sudo_missing", "cannot give %s root: /etc/sudoers.d does not exist (install sudo on the node)",
+			a.Username)
 	}
 	file := host.SudoersFile(a.Username)
 	if err := h.Machine.WriteFile(file, []byte(a.Username+" ALL=(ALL:ALL) NOPASSWD: ALL\n"), 0o440, 0, 0); err != nil {

@@ -82,7 +82,8 @@ func Revoke(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 		return notRecorded(h, p)
 	}
 	if account.Username != p.Username {
-		return nil, taskcatalog.Report{}, taskcatalog.Errorf("allocation_mismatch", "cannot revoke %s: the user of allocation %s is %s", p.Username, p.AllocationID, account.Username)
+		return nil, taskcatalog.Report{}, taskcatalog.Errorf("allocation_mismatch", "cannot revoke %s: the user of allocation %s is %s",
+			p.Username, p.AllocationID, account.Username)
 	}
 	v := &revocation{Run: r, account: account, grace: DefaultGrace}
 	if p.GraceSeconds > 0 {
@@ -102,7 +103,8 @@ func Revoke(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 		}
 	}
 	if len(v.failed) > 0 {
-		return &v.result, v.report, taskcatalog.Errorf("user_not_fully_revoked", "cannot revoke %s completely: %s (see the dispositions, then run the task again)", p.Username, oneLine(v.failed))
+		return &v.result, v.report, taskcatalog.Errorf("user_not_fully_revoked",
+			"cannot revoke %s completely: %s (see the dispositions, then run the task again)", p.Username, oneLine(v.failed))
 	}
 	return &v.result, v.report, h.Accounts.Delete(p.AllocationID)
 }
@@ -117,7 +119,8 @@ func oneLine(all []error) string {
 func notRecorded(h *host.Host, p *taskcatalog.RevokeUserParams) (any, taskcatalog.Report, error) {
 	user, there, err := h.Machine.UserNamed(p.Username)
 	if err == nil && there {
-		err = taskcatalog.Errorf("user_not_provisioned", "cannot revoke %s: uid %d was not created for allocation %s", p.Username, user.UID, p.AllocationID)
+		err = taskcatalog.Errorf("user_not_provisioned", "cannot revoke %s: uid %d was not created for allocation %s", p.Username, user.UID,
+			p.AllocationID)
 	}
 	return &taskcatalog.RevokeUserResult{}, taskcatalog.Report{}, err
 }
@@ -269,10 +272,14 @@ func (v *revocation) ipc(ctx context.Context) error {
 func (v *revocation) mounts(context.Context) error {
 	return v.Host.Machine.DetachAll(func(all []machine.Mount) []machine.Mount {
 		return slices.DeleteFunc(all, func(mt machine.Mount) bool {
-			return mt.Point != v.account.Home && !machine.Under(mt.Point, v.account.Home) && mt.User != strconv.FormatUint(uint64(v.account.UID), 10)
+			return mt.Point != v.account.Home && !machine.Under(mt.Point, v.account.Home) &&
+				mt.User != strconv.FormatUint(uint64(v.account.UID), 10)
 		})
 	}, func(mt machine.Mount) {
-		v.report.Dispose(taskcatalog.Disposition{Check: checkMounts, Path: mt.Point, Action: taskcatalog.ActionRemoved, Reason: "a mount of type " + mt.Type + " of the user's was detached"})
+		v.report.Dispose(taskcatalog.Disposition{
+			Check: checkMounts, Path: mt.Point, Action: taskcatalog.ActionRemoved,
+			Reason: "a mount of type " + mt.Type + " of the user's was detached",
+		})
 	})
 }
 
@@ -313,7 +320,8 @@ func (v *revocation) files(ctx context.Context) error {
 		}
 		t.Faults -= within
 		if err == nil && readOnly {
-			err = fmt.Errorf("%s: mounted read-only and holds files of the user's (mount it read-write, then run the task again)", taskcatalog.Clean(m, 200))
+			err = fmt.Errorf("%s: mounted read-only and holds files of the user's (mount it read-write, then run the task again)",
+				taskcatalog.Clean(m, 200))
 		}
 		all = errors.Join(all, v.removed(checkFiles, m, t, err))
 	}

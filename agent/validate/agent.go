@@ -47,13 +47,17 @@ func lookAgent(ctx context.Context, v *validation) ([]item, error) {
 		compared = true
 	}
 	if !compared {
-		return nil, fmt.Errorf("agent_not_published: the broker has no readable package of agent version %s (publish the .deb that this node has: hostler agent-release publish FILE; then validate again)", clean(v.Host.Version))
+		return nil,
+			fmt.Errorf("agent_not_published: the broker has no readable package of agent version %s (publish the .deb that this node has: hostler agent-release publish FILE; then validate again)", clean(v.Host.Version))
 	}
 	return found, nil
 }
 
 func differs(key, format string, args ...any) item {
-	return item{row: taskcatalog.CheckAgent, key: key, differs: true, finding: taskcatalog.Finding{Detail: fmt.Sprintf(format, args...), NextAction: taskcatalog.ActionReimage}}
+	return item{
+		row: taskcatalog.CheckAgent, key: key, differs: true,
+		finding: taskcatalog.Finding{Detail: fmt.Sprintf(format, args...), NextAction: taskcatalog.ActionReimage},
+	}
 }
 
 // packageDifferences lists the differences between the machine and one package of the agent.

@@ -11,7 +11,8 @@ import (
 // lookBoot compares the kernel, its first root file system and the boot loader.
 func lookBoot(ctx context.Context, v *validation) ([]item, error) {
 	names, err := v.tree(ctx, []string{"/boot", "/etc"}, func(name string, mode uint32) bool {
-		return passive(mode) && path.Base(name) == "grubenv" || mode&unix.S_IFMT != unix.S_IFDIR && (rowOf(name) != "boot" || v.packaged(name) && strings.HasPrefix(name, "/boot/"))
+		return passive(mode) && path.Base(name) == "grubenv" || mode&unix.S_IFMT != unix.S_IFDIR &&
+			(rowOf(name) != "boot" || v.packaged(name) && strings.HasPrefix(name, "/boot/"))
 	})
 	if err != nil {
 		return nil, err
@@ -20,5 +21,6 @@ func lookBoot(ctx context.Context, v *validation) ([]item, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.compareFiles("boot", records, func(name string) bool { return rowOf(name) == "boot" }, func(string) string { return "boot" }), nil
+	return v.compareFiles("boot", records, func(name string) bool { return rowOf(name) == "boot" }, func(string) string { return "boot" }),
+		nil
 }

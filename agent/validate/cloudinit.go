@@ -29,7 +29,8 @@ func lookCloudInit(ctx context.Context, v *validation) ([]item, error) {
 	wasOff := v.base != nil && slices.Contains(v.base.Objects, cloudInitOff)
 	switch {
 	case comes && !wasOff:
-		return nil, errors.New("cloud-init is not off: at each boot it runs the content of /var/lib/cloud and writes it again (after its first boot has ended: touch " + firstboot.DisableFile + " on the machine, then hostler node baseline retake)")
+		return nil,
+			errors.New("cloud-init is not off: at each boot it runs the content of /var/lib/cloud and writes it again (after its first boot has ended: touch " + firstboot.DisableFile + " on the machine, then hostler node baseline retake)")
 	case v.base != nil && !wasOff:
 		return nil, errors.New("not in the baseline (take a new baseline: hostler node baseline retake)")
 	}

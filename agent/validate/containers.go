@@ -55,7 +55,8 @@ func lookContainers(ctx context.Context, v *validation) ([]item, error) {
 				if !e.IsRegular() || e.Stat.Uid != 0 { // a volume may be named evil.json
 					return false
 				}
-				return e.Name == "metadata.db" || e.Name == "backingFsBlockDev" || strings.HasSuffix(e.Name, ".lock") || strings.HasSuffix(e.Name, ".json")
+				return e.Name == "metadata.db" || e.Name == "backingFsBlockDev" || strings.HasSuffix(e.Name, ".lock") ||
+					strings.HasSuffix(e.Name, ".json")
 			})
 			all = append(all, items...)
 			if err != nil {

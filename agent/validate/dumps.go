@@ -38,7 +38,8 @@ func lookDumps(ctx context.Context, v *validation) ([]item, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, v.owner(item{row: "dumps", key: "dump/" + name, finding: taskcatalog.Finding{Subject: name}}, st.Uid, taskcatalog.ActionStorageCleanup))
+		all = append(all, v.owner(item{row: "dumps", key: "dump/" + name, finding: taskcatalog.Finding{Subject: name}}, st.Uid,
+			taskcatalog.ActionStorageCleanup))
 	}
 	return all, nil
 }

@@ -46,7 +46,8 @@ func lookEtc(ctx context.Context, v *validation) ([]item, error) {
 		accountFiles[host.SudoersFile(a.Username)] = true
 	}
 	names, err := v.tree(ctx, etcTops, func(name string, mode uint32) bool {
-		return passive(mode) && (slices.Contains(volatileEtc, name) || slices.Contains(volatileEtc, path.Dir(name))) || name == "/etc/mtab" && mode&unix.S_IFMT != unix.S_IFDIR || ephemeralUnit(name, mode)
+		return passive(mode) && (slices.Contains(volatileEtc, name) || slices.Contains(volatileEtc, path.Dir(name))) ||
+			name == "/etc/mtab" && mode&unix.S_IFMT != unix.S_IFDIR || ephemeralUnit(name, mode)
 	})
 	if err != nil {
 		return nil, err

@@ -71,7 +71,10 @@ func (v *validation) compareFiles(look string, records []taskcatalog.BaselineFil
 	}
 	var items []item
 	differ := func(f taskcatalog.BaselineFile, detail string) {
-		items = append(items, item{row: row(f.Path), key: f.Path, differs: true, stranger: !v.knownUID(f.UID), finding: taskcatalog.Finding{UID: &f.UID, Detail: detail, NextAction: taskcatalog.ActionReimage}})
+		items = append(items, item{
+			row: row(f.Path), key: f.Path, differs: true, stranger: !v.knownUID(f.UID),
+			finding: taskcatalog.Finding{UID: &f.UID, Detail: detail, NextAction: taskcatalog.ActionReimage},
+		})
 	}
 	seen := map[string]bool{}
 	for _, is := range mergeBelow(records, rolls) {

@@ -38,7 +38,8 @@ func lookGPUs(ctx context.Context, v *validation) ([]item, error) {
 	var items []item
 	for _, d := range facts.Unlisted(f, seen) {
 		items = append(items, item{row: taskcatalog.CheckGPU, key: d.Address + "/unlisted", differs: true, finding: taskcatalog.Finding{
-			Subject: d.Address, Detail: fmt.Sprintf("a GPU of %s, PCI id %s:%s, is on the bus, and no vendor library lists it (driver %q)", facts.GPUVendor(d), d.Vendor, d.Device, d.Driver),
+			Subject: d.Address, Detail: fmt.Sprintf("a GPU of %s, PCI id %s:%s, is on the bus, and no vendor library lists it (driver %q)",
+				facts.GPUVendor(d), d.Vendor, d.Device, d.Driver),
 			NextAction: taskcatalog.ActionReimage,
 		}})
 	}
@@ -57,7 +58,8 @@ func lookGPUs(ctx context.Context, v *validation) ([]item, error) {
 			return nil, fmt.Errorf("GPU %s: %w", g.UUID, err)
 		}
 		for _, holder := range holders {
-			items = append(items, gpuItem(g, fmt.Sprintf("process/%d", holder.PID), taskcatalog.ActionGPUScrub, "process %d is on it (%s)", holder.PID, clean(holder.Kind)))
+			items = append(items, gpuItem(g, fmt.Sprintf("process/%d", holder.PID), taskcatalog.ActionGPUScrub, "process %d is on it (%s)",
+				holder.PID, clean(holder.Kind)))
 		}
 		if v.base != nil {
 			compared, err := v.compareGPU(g, state)
@@ -98,7 +100,10 @@ func clearingOff(m *machine.Machine) ([]item, error) {
 			return nil, fmt.Errorf("cannot tell whether the driver of %s GPUs clears what is freed: %w", vendor, err)
 		}
 		if why != "" {
-			items = append(items, item{row: taskcatalog.CheckGPU, key: "clearing", differs: true, finding: taskcatalog.Finding{Subject: vendor, Detail: why, NextAction: taskcatalog.ActionReimage}})
+			items = append(items, item{
+				row: taskcatalog.CheckGPU, key: "clearing", differs: true,
+				finding: taskcatalog.Finding{Subject: vendor, Detail: why, NextAction: taskcatalog.ActionReimage},
+			})
 		}
 	}
 	return items, nil
@@ -198,7 +203,8 @@ func (v *validation) compareGPU(g taskcatalog.GPUFacts, state gpu.State) ([]item
 		items = append(items, gpuItem(g, d.Setting, taskcatalog.ActionGPUScrub, "%s is %s and was %s", d.Setting, d.Have, d.Want))
 	}
 	for _, d := range was.Settings.Differences(state.Pending) {
-		items = append(items, gpuItem(g, "pending/"+d.Setting, taskcatalog.ActionGPUScrub, "%s is %s after the next reset and was %s", d.Setting, d.Have, d.Want))
+		items = append(items, gpuItem(g, "pending/"+d.Setting, taskcatalog.ActionGPUScrub, "%s is %s after the next reset and was %s",
+			d.Setting, d.Have, d.Want))
 	}
 	return items, unsure
 }
@@ -208,7 +214,8 @@ func missingGPUs(base []taskcatalog.BaselineGPU, seen []taskcatalog.GPUFacts) []
 	var items []item
 	for _, was := range base {
 		if !slices.ContainsFunc(seen, func(g taskcatalog.GPUFacts) bool { return g.UUID == was.UUID }) {
-			items = append(items, gpuItem(taskcatalog.GPUFacts{UUID: was.UUID, PCIAddress: was.PCIAddress}, "missing", taskcatalog.ActionReimage,
+			items = append(items, gpuItem(taskcatalog.GPUFacts{UUID: was.UUID, PCIAddress: was.PCIAddress}, "missing",
+				taskcatalog.ActionReimage,
 				"the GPU is in the baseline, and its vendor library does not list it; serial number %s", was.Serial))
 		}
 	}

@@ -20,9 +20,12 @@ func lookIPC(ctx context.Context, v *validation) ([]item, error) {
 		if v.knownUID(uid) {
 			uid = o.CUID
 		}
-		it := item{row: "ipc", key: fmt.Sprintf("%s/of uid %d", o.Kind, uid), id: fmt.Sprintf("%s %d", o.Kind, o.ID), finding: taskcatalog.Finding{
-			Subject: fmt.Sprintf("%s %d", o.Kind, o.ID), Detail: fmt.Sprintf("%d bytes", o.Bytes),
-		}}
+		it := item{
+			row: "ipc", key: fmt.Sprintf("%s/of uid %d", o.Kind, uid), id: fmt.Sprintf("%s %d", o.Kind, o.ID),
+			finding: taskcatalog.Finding{
+				Subject: fmt.Sprintf("%s %d", o.Kind, o.ID), Detail: fmt.Sprintf("%d bytes", o.Bytes),
+			},
+		}
 		if !v.knownUID(uid) {
 			it.key = fmt.Sprintf("%s/%d of uid %d", o.Kind, o.ID, uid)
 		}

@@ -26,7 +26,10 @@ func lookJobs(ctx context.Context, v *validation) ([]item, error) {
 		if v.takesBaseline {
 			break
 		}
-		if i := slices.IndexFunc(v.accounts, func(a host.Account) bool { return a.UID == f.UID || a.Username == path.Base(f.Path) }); i >= 0 {
+		if i := slices.IndexFunc(v.accounts, func(a host.Account) bool {
+			return a.UID == f.UID ||
+				a.Username == path.Base(f.Path)
+		}); i >= 0 {
 			items = append(items, v.owner(item{row: "jobs", key: f.Path}, v.accounts[i].UID, taskcatalog.ActionRevokeUser))
 		}
 	}

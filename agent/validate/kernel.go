@@ -32,7 +32,10 @@ func lookBlockDevices(_ context.Context, v *validation) ([]item, error) {
 	devices, err := v.m.SetUpDevices()
 	items := make([]item, len(devices))
 	for i, d := range devices {
-		items[i] = item{row: "block_devices", key: d.Object, id: "device " + d.Name, finding: taskcatalog.Finding{Subject: d.Object, NextAction: taskcatalog.ActionStorageCleanup}}
+		items[i] = item{
+			row: "block_devices", key: d.Object, id: "device " + d.Name,
+			finding: taskcatalog.Finding{Subject: d.Object, NextAction: taskcatalog.ActionStorageCleanup},
+		}
 	}
 	return items, err
 }
@@ -92,10 +95,16 @@ func lookMounts(_ context.Context, v *validation) ([]item, error) {
 				next = taskcatalog.ActionStorageCleanup
 			}
 			// The mount point of a FUSE was chosen by the user for whom it was mounted.
-			items = append(items, item{row: "mounts", key: key, stranger: m.User != "" && !v.knownUIDText(m.User), finding: taskcatalog.Finding{Subject: m.Point, Detail: m.Type + " " + m.Root, NextAction: next}})
+			items = append(items, item{
+				row: "mounts", key: key, stranger: m.User != "" && !v.knownUIDText(m.User),
+				finding: taskcatalog.Finding{Subject: m.Point, Detail: m.Type + " " + m.Root, NextAction: next},
+			})
 			// The options are an item of their own, since a cleanup must not detach a mount of the
 			// baseline because of its options. No mount point begins with "options".
-			options := item{row: "mounts", key: "options " + m.Access + " of " + key, finding: taskcatalog.Finding{Subject: m.Point, Detail: "its options differ from the baseline; they are " + m.Access}}
+			options := item{
+				row: "mounts", key: "options " + m.Access + " of " + key,
+				finding: taskcatalog.Finding{Subject: m.Point, Detail: "its options differ from the baseline; they are " + m.Access},
+			}
 			if v.takesBaseline || v.has(items[len(items)-1]) {
 				items = append(items, options)
 			}
@@ -108,7 +117,8 @@ func lookMounts(_ context.Context, v *validation) ([]item, error) {
 // cleanup detaches the mounts there that the baseline does not have.
 func (v *validation) containers(name string) bool {
 	below := func(root string) bool { return machine.Under(name, root) }
-	return slices.ContainsFunc(cleanup.ContainerRoots, below) || slices.ContainsFunc(slices.Collect(maps.Keys(v.Host.ContainerRoots)), below) ||
+	return slices.ContainsFunc(cleanup.ContainerRoots, below) ||
+		slices.ContainsFunc(slices.Collect(maps.Keys(v.Host.ContainerRoots)), below) ||
 		slices.ContainsFunc(cleanup.ContainerStates, func(pattern string) bool { return below(strings.TrimSuffix(pattern, "/*")) })
 }
 
@@ -135,7 +145,10 @@ func lookNamespaces(_ context.Context, v *validation) ([]item, error) {
 	for _, m := range mounts {
 		if m.Type == "nsfs" && m.Root != host && !points[m.Point] {
 			points[m.Point] = true
-			items = append(items, item{row: "namespaces", key: "netns/" + m.Point, id: m.Root, finding: taskcatalog.Finding{Subject: m.Point, NextAction: taskcatalog.ActionStorageCleanup}})
+			items = append(items, item{
+				row: "namespaces", key: "netns/" + m.Point, id: m.Root,
+				finding: taskcatalog.Finding{Subject: m.Point, NextAction: taskcatalog.ActionStorageCleanup},
+			})
 		}
 	}
 	all, _, _, err := v.processes()
@@ -187,7 +200,10 @@ func lookModules(_ context.Context, v *validation) ([]item, error) {
 		if m.Taints != "" {
 			key += " (" + m.Taints + ")"
 		}
-		items = append(items, item{row: "modules", key: key, differs: m.Hidden, finding: taskcatalog.Finding{Subject: m.Name, Detail: join(detail, m.File)}})
+		items = append(items, item{
+			row: "modules", key: key, differs: m.Hidden,
+			finding: taskcatalog.Finding{Subject: m.Name, Detail: join(detail, m.File)},
+		})
 	}
 	return items, nil
 }
@@ -306,7 +322,10 @@ func lookKernelHooks(_ context.Context, v *validation) ([]item, error) {
 			sum := sha256.Sum256(raw)
 			value = hex.EncodeToString(sum[:16])
 		}
-		items = append(items, item{row: "kernel_hooks", key: "kernel/" + hook.name + " " + value, finding: taskcatalog.Finding{Subject: hook.file, Detail: "is " + value}})
+		items = append(items, item{
+			row: "kernel_hooks", key: "kernel/" + hook.name + " " + value,
+			finding: taskcatalog.Finding{Subject: hook.file, Detail: "is " + value},
+		})
 	}
 	formats, err := v.m.BinaryFormats()
 	return append(items, objects("kernel_hooks", "kernel/binfmt ", formats, taskcatalog.ActionReimage)...), err
@@ -352,7 +371,8 @@ func cardsOf(baseline []string, now machine.Inventory) []string {
 	var all []string
 	unnamed := now.UnnamedNICs
 	for _, address := range baseline {
-		if address = machine.CardAddress(address); unnamed > 0 && machine.LocallyAdministered(address) && !slices.Contains(now.NICs, address) {
+		if address = machine.CardAddress(address); unnamed > 0 && machine.LocallyAdministered(address) &&
+			!slices.Contains(now.NICs, address) {
 			unnamed--
 			continue
 		}

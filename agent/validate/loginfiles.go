@@ -22,11 +22,16 @@ func lookLoginFiles(ctx context.Context, v *validation) ([]item, error) {
 	}
 	var own []string
 	for home := range v.homes {
-		for _, f := range []string{".profile", ".bash_profile", ".bash_login", ".bashrc", ".bash_logout", ".bash_aliases", ".zshenv", ".zprofile", ".zshrc", ".zlogin", ".pam_environment", ".login", ".cshrc", ".tcshrc", ".inputrc", ".vimrc", ".gdbinit", ".forward", ".xsession", ".xprofile", ".gitconfig"} {
+		for _, f := range []string{
+			".profile", ".bash_profile", ".bash_login", ".bashrc", ".bash_logout", ".bash_aliases", ".zshenv",
+			".zprofile", ".zshrc", ".zlogin", ".pam_environment", ".login", ".cshrc", ".tcshrc", ".inputrc", ".vimrc", ".gdbinit",
+			".forward", ".xsession", ".xprofile", ".gitconfig",
+		} {
 			own = append(own, path.Join(home, f))
 		}
 	}
-	below, err := v.inHomes(ctx, ".config/systemd", ".config/environment.d", ".config/autostart", ".local/share/systemd", ".local/bin", "bin")
+	below, err := v.inHomes(ctx, ".config/systemd", ".config/environment.d", ".config/autostart", ".local/share/systemd", ".local/bin",
+		"bin")
 	if err != nil {
 		return nil, err
 	}

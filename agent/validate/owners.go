@@ -106,7 +106,10 @@ func (o *ownerScan) look(e *machine.Entry) {
 		return
 	}
 	name := e.Path()
-	it := item{row: "setuid", key: fmt.Sprintf("setuid/%s %s uid %d", name, what, e.Stat.Uid), id: inode(e.Stat), finding: taskcatalog.Finding{Subject: name, Detail: what}}
+	it := item{
+		row: "setuid", key: fmt.Sprintf("setuid/%s %s uid %d", name, what, e.Stat.Uid), id: inode(e.Stat),
+		finding: taskcatalog.Finding{Subject: name, Detail: what},
+	}
 	if o.seen[it.key] {
 		return
 	}
@@ -175,14 +178,21 @@ const maxForeign = 10_000
 // foreign notes a file of an unknown owner, or only the topmost directory of a tree.
 func (o *ownerScan) foreign(e *machine.Entry) {
 	name, uid := e.Path(), e.Stat.Uid
-	if host.DynamicUser(uid) && slices.ContainsFunc([]string{"/var/lib/private/", "/var/cache/private/", "/var/log/private/", "/run/", "/tmp/systemd-private-", "/var/tmp/systemd-private-"}, func(p string) bool { return strings.HasPrefix(name, p) }) {
+	if host.DynamicUser(uid) &&
+		slices.ContainsFunc([]string{
+			"/var/lib/private/", "/var/cache/private/", "/var/log/private/", "/run/", "/tmp/systemd-private-",
+			"/var/tmp/systemd-private-",
+		}, func(p string) bool { return strings.HasPrefix(name, p) }) {
 		return
 	}
 	above, below := o.within[path.Dir(name)]
 	if e.IsDir() && len(o.within) < maxForeign {
 		o.within[name] = uid
 	}
-	it := item{row: "files", key: fmt.Sprintf("foreign/%s uid %d", name, uid), id: inode(e.Stat), finding: taskcatalog.Finding{Subject: name, Detail: "of a uid that is not in the baseline"}}
+	it := item{
+		row: "files", key: fmt.Sprintf("foreign/%s uid %d", name, uid), id: inode(e.Stat),
+		finding: taskcatalog.Finding{Subject: name, Detail: "of a uid that is not in the baseline"},
+	}
 	if below && above == uid || len(o.items) > maxForeign || o.seen[idMark(it)] {
 		return
 	}

@@ -58,7 +58,10 @@ func lookPackages(ctx context.Context, v *validation) ([]item, error) {
 	v.now.Packages = nil
 	var items []item
 	differ := func(key, detail string) {
-		items = append(items, item{row: "packages", key: key, differs: true, finding: taskcatalog.Finding{Detail: detail, NextAction: taskcatalog.ActionReimage}})
+		items = append(items, item{
+			row: "packages", key: key, differs: true,
+			finding: taskcatalog.Finding{Detail: detail, NextAction: taskcatalog.ActionReimage},
+		})
 	}
 	all := sha256.New()
 	err := v.m.Packages(func(p machine.Package) error {

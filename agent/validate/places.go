@@ -14,7 +14,10 @@ var places = []struct {
 	{"jobs", []string{"/var/spool/", "/var/lib/systemd/linger"}},
 	{"cron", []string{"/etc/crontab", "/etc/cron.", "/etc/anacrontab", "/etc/at."}},
 	{"units", []string{"/etc/systemd/", "/run/systemd/", "/usr/local/lib/systemd/", "/etc/init.d/", "/etc/rc", "/etc/inittab"}},
-	{"login_files", []string{"/etc/profile", "/etc/environment", "/etc/bash.bashrc", "/etc/zsh", "/etc/skel/", "/etc/csh", "/etc/update-motd.d/", "/etc/X11/Xsession"}},
+	{"login_files", []string{
+		"/etc/profile", "/etc/environment", "/etc/bash.bashrc", "/etc/zsh", "/etc/skel/", "/etc/csh",
+		"/etc/update-motd.d/", "/etc/X11/Xsession",
+	}},
 	{"preload", []string{"/etc/ld.so."}},
 	{"pam", []string{"/etc/pam.", "/etc/security/", "/etc/nsswitch.conf"}},
 	{"sudoers", []string{"/etc/sudo", "/etc/polkit-1/", "/run/polkit-1/", "/etc/doas"}},

@@ -37,7 +37,8 @@ func lookPlatform(row string) func(context.Context, *validation) ([]item, error)
 			return nil, err // a new baseline could not have the row either
 		}
 		if was == nil {
-			return nil, errors.New("the baseline was taken by an agent that did not check this (take a new baseline: hostler node baseline retake)")
+			return nil,
+				errors.New("the baseline was taken by an agent that did not check this (take a new baseline: hostler node baseline retake)")
 		}
 		if err == nil && now.Absent != "" && len(was.Settings) == 0 {
 			v.absent[row] = now.Absent
@@ -51,9 +52,12 @@ func lookPlatform(row string) func(context.Context, *validation) ([]item, error)
 func comparePlatform(was *taskcatalog.PlatformRow, now platform.Reading, whole bool) []item {
 	var items []item
 	differs := func(subject, format string, args ...any) {
-		items = append(items, item{row: was.Check, key: was.Check + "/" + subject, differs: true, partial: true, finding: taskcatalog.Finding{
-			Subject: subject, Detail: fmt.Sprintf(format, args...), NextAction: platformRemedy(was.Check),
-		}})
+		items = append(items, item{
+			row: was.Check, key: was.Check + "/" + subject, differs: true, partial: true,
+			finding: taskcatalog.Finding{
+				Subject: subject, Detail: fmt.Sprintf(format, args...), NextAction: platformRemedy(was.Check),
+			},
+		})
 	}
 	if was.Absent != "" && whole && len(now.Settings) > 0 {
 		differs(was.Check, "present now, and absent when the baseline was taken (%s)", was.Absent)

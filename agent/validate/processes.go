@@ -86,7 +86,8 @@ func (v *validation) processes() (all []judgedProcess, hidden []int, moved strin
 			err = nil
 		}
 		all = append(all, judgedProcess{
-			Process: p, exe: exe, unit: unitOf(cgroup), login: loginOf(cgroup), container: cleanup.Contained(cgroup), unread: cmp.Or(p.Unread, unread, err),
+			Process: p, exe: exe, unit: unitOf(cgroup), login: loginOf(cgroup), container: cleanup.Contained(cgroup),
+			unread: cmp.Or(p.Unread, unread, err),
 		})
 	}
 	for _, pid := range pids {
@@ -183,7 +184,8 @@ func (v *validation) judgeProcesses(all []judgedProcess, hidden []int) ([]item, 
 		}
 		if unit.IsSession(p.unit) { // under any user: nobody may be let in now
 			it.key, it.differs, it.finding.UID = p.unit, true, &p.UIDs[0]
-			it.finding.Detail = join(it.finding.Detail, "of a terminal session that is still open (drain the node, or hostler terminal close)")
+			it.finding.Detail = join(it.finding.Detail,
+				"of a terminal session that is still open (drain the node, or hostler terminal close)")
 			items = append(items, it)
 			continue
 		}
@@ -264,7 +266,8 @@ func (v *validation) unitKnown(unit string) bool {
 		if v.packaged("/usr/lib/systemd/system/"+name) || slices.Contains(v.policy.KnownUnits, name) {
 			return true
 		}
-		return v.base != nil && slices.ContainsFunc(v.base.Units, func(f taskcatalog.BaselineFile) bool { return path.Base(f.Path) == name })
+		return v.base != nil && slices.ContainsFunc(v.base.Units,
+			func(f taskcatalog.BaselineFile) bool { return path.Base(f.Path) == name })
 	})
 }
 
@@ -300,11 +303,18 @@ func lookListeners(_ context.Context, v *validation) ([]item, error) {
 		if holder != nil && holder.PID == self || slices.Contains(v.policy.KnownPorts, l.Name()) {
 			continue
 		}
-		it := item{row: "listeners", key: l.Name(), id: fmt.Sprintf("socket %d", l.Inode), finding: taskcatalog.Finding{Subject: l.Name() + " at " + l.Addr.Addr().String(), Detail: "of the kernel or a process that ended"}}
+		it := item{
+			row: "listeners", key: l.Name(), id: fmt.Sprintf("socket %d", l.Inode),
+			finding: taskcatalog.Finding{
+				Subject: l.Name() + " at " + l.Addr.Addr().String(),
+				Detail:  "of the kernel or a process that ended",
+			},
+		}
 		if holder != nil {
 			it.finding.Detail = fmt.Sprintf("%d %s; %s in %s", holder.PID, holder.Name, holder.exe, holder.unit)
 			const firstEphemeral = 32768
-			if l.Addr.Port() >= firstEphemeral && v.packaged(holder.exe) && v.has(item{row: "processes", key: holder.key()}) || v.takesBaseline && l.Addr.Port() >= firstEphemeral {
+			if l.Addr.Port() >= firstEphemeral && v.packaged(holder.exe) && v.has(item{row: "processes", key: holder.key()}) ||
+				v.takesBaseline && l.Addr.Port() >= firstEphemeral {
 				it.key = l.Proto + "/ephemeral " + holder.key()
 			}
 		}

@@ -12,7 +12,8 @@ import (
 // lookPrograms compares the files in program directories that no package brought.
 func lookPrograms(ctx context.Context, v *validation) ([]item, error) {
 	names, err := v.unpackaged(ctx, []string{"/usr", "/opt"}, func(name string, mode uint32) bool {
-		return strings.HasPrefix(name, "/usr/lib/hostler-agent/") || strings.HasPrefix(name, "/usr/local/lib/systemd/") || noProgram(name, mode)
+		return strings.HasPrefix(name, "/usr/lib/hostler-agent/") || strings.HasPrefix(name, "/usr/local/lib/systemd/") ||
+			noProgram(name, mode)
 	})
 	if err != nil {
 		return nil, err
@@ -31,6 +32,7 @@ func noProgram(name string, mode uint32) bool {
 	if path.Base(path.Dir(name)) == "__pycache__" {
 		return passive(mode) && slices.Contains([]string{".pyc", ".nbi", ".nbc"}, path.Ext(name))
 	}
-	quiet := documentation(name) || slices.ContainsFunc([]string{"/usr/share/mime/", "/usr/share/icons/", "/usr/share/fonts/"}, func(dir string) bool { return strings.HasPrefix(name, dir) })
+	quiet := documentation(name) || slices.ContainsFunc([]string{"/usr/share/mime/", "/usr/share/icons/", "/usr/share/fonts/"},
+		func(dir string) bool { return strings.HasPrefix(name, dir) })
 	return quiet && (passive(mode) || mode&unix.S_IFMT == unix.S_IFLNK)
 }

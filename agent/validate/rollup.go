@@ -13,7 +13,10 @@ import (
 
 // crowdedDirs are directories of many small files that change together: in the baseline one line
 // stands for a whole directory.
-var crowdedDirs = []string{"/etc/alternatives", "/etc/ssl/certs", "/etc/ca-certificates", "/etc/rc0.d", "/etc/rc1.d", "/etc/rc2.d", "/etc/rc3.d", "/etc/rc4.d", "/etc/rc5.d", "/etc/rc6.d", "/etc/rcS.d"}
+var crowdedDirs = []string{
+	"/etc/alternatives", "/etc/ssl/certs", "/etc/ca-certificates", "/etc/rc0.d", "/etc/rc1.d", "/etc/rc2.d",
+	"/etc/rc3.d", "/etc/rc4.d", "/etc/rc5.d", "/etc/rc6.d", "/etc/rcS.d",
+}
 
 // Bounds of the baseline lines for the files of one look.
 const (

@@ -90,7 +90,8 @@ func (v *validation) private(ctx context.Context, own, whose string) ([]item, er
 	var all []item
 	for _, dir := range []string{own, path.Join(own, "tmp")} {
 		items, err := v.entries(ctx, "temporary", "", dir, taskcatalog.ActionReimage, func(e *machine.Entry) bool {
-			return dir == own && e.Name == "tmp" && e.IsDir() && e.Stat.Uid == 0 || e.Stat.Uid != 0 && e.Stat.Uid < 1000 && v.knownUID(e.Stat.Uid) || host.DynamicUser(e.Stat.Uid)
+			return dir == own && e.Name == "tmp" && e.IsDir() && e.Stat.Uid == 0 || e.Stat.Uid != 0 && e.Stat.Uid < 1000 &&
+				v.knownUID(e.Stat.Uid) || host.DynamicUser(e.Stat.Uid)
 		})
 		for i := range items { // the directory has another name after each boot
 			items[i].key = "temporary/private " + whose + strings.TrimPrefix(items[i].key, own)

@@ -39,7 +39,10 @@ func lookUsers(_ context.Context, v *validation) ([]item, error) {
 	}
 	v.now.Users, v.now.Groups = nil, nil
 	for _, u := range users {
-		is := taskcatalog.BaselineUser{Name: clean(u.Name), UID: u.UID, GID: u.GID, Home: clean(u.Home), Shell: clean(u.Shell), Login: logins[u.Name]}
+		is := taskcatalog.BaselineUser{
+			Name: clean(u.Name), UID: u.UID, GID: u.GID, Home: clean(u.Home), Shell: clean(u.Shell),
+			Login: logins[u.Name],
+		}
 		v.now.Users = append(v.now.Users, is)
 		was, there := before[is.Name]
 		delete(before, is.Name)
@@ -50,13 +53,24 @@ func lookUsers(_ context.Context, v *validation) ([]item, error) {
 		case !there && slices.Contains(v.policy.KnownUsers, u.Name) && !v.sharesUID(is) && is.Login != "none":
 			v.addKnownUser(is) // the policy allows the account, but not another's uid and not a login without a password
 		case there:
-			items = append(items, item{row: "users", key: is.Name, differs: true, finding: taskcatalog.Finding{UID: &is.UID, Detail: userChange(was, is)}})
+			items = append(items, item{
+				row: "users", key: is.Name, differs: true,
+				finding: taskcatalog.Finding{UID: &is.UID, Detail: userChange(was, is)},
+			})
 		default:
-			items = append(items, v.owner(item{row: "users", key: is.Name, differs: true, finding: taskcatalog.Finding{Detail: "an account that is not in the baseline, " + uidText(is.UID)}}, is.UID, taskcatalog.ActionReimage))
+			items = append(items,
+				v.owner(item{
+					row: "users", key: is.Name, differs: true,
+					finding: taskcatalog.Finding{Detail: "an account that is not in the baseline, " +
+						uidText(is.UID)},
+				}, is.UID, taskcatalog.ActionReimage))
 		}
 	}
 	for name, was := range before {
-		items = append(items, item{row: "users", key: name, differs: true, finding: taskcatalog.Finding{UID: &was.UID, Detail: "an account of the baseline that is gone"}})
+		items = append(items, item{
+			row: "users", key: name, differs: true,
+			finding: taskcatalog.Finding{UID: &was.UID, Detail: "an account of the baseline that is gone"},
+		})
 	}
 	for _, g := range groups {
 		v.now.Groups = append(v.now.Groups, clean(g))
@@ -69,7 +83,8 @@ func lookUsers(_ context.Context, v *validation) ([]item, error) {
 // sharesUID reports whether an account has the uid of root, of a tenant or of an account of the
 // baseline: files of such a uid do not belong to the account.
 func (v *validation) sharesUID(u taskcatalog.BaselineUser) bool {
-	return u.UID == 0 || host.TenantUID(u.UID) || v.base != nil && slices.ContainsFunc(v.base.Users, func(b taskcatalog.BaselineUser) bool { return b.UID == u.UID })
+	return u.UID == 0 || host.TenantUID(u.UID) || v.base != nil &&
+		slices.ContainsFunc(v.base.Users, func(b taskcatalog.BaselineUser) bool { return b.UID == u.UID })
 }
 
 // subordinate compares the uids and gids that accounts may lend to their containers. An
@@ -143,7 +158,10 @@ func (v *validation) groups() []item {
 			continue
 		}
 		name, rest, _ := strings.Cut(g, ":")
-		it := item{row: "users", key: "group " + name, differs: true, finding: taskcatalog.Finding{Detail: "gid and members differ from the baseline: " + rest}}
+		it := item{
+			row: "users", key: "group " + name, differs: true,
+			finding: taskcatalog.Finding{Detail: "gid and members differ from the baseline: " + rest},
+		}
 		if i := slices.IndexFunc(v.accounts, func(a host.Account) bool {
 			return a.Username == name || slices.Contains(strings.Split(rest, ","), a.Username)
 		}); i >= 0 {
@@ -157,7 +175,10 @@ func (v *validation) groups() []item {
 	for _, g := range v.base.Groups {
 		name, _, _ := strings.Cut(g, ":")
 		if !slices.ContainsFunc(v.now.Groups, func(s string) bool { return strings.HasPrefix(s, name+":") }) {
-			items = append(items, item{row: "users", key: "group " + name, differs: true, finding: taskcatalog.Finding{Detail: "a group of the baseline that is gone"}})
+			items = append(items, item{
+				row: "users", key: "group " + name, differs: true,
+				finding: taskcatalog.Finding{Detail: "a group of the baseline that is gone"},
+			})
 		}
 	}
 	return items

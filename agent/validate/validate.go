@@ -141,7 +141,10 @@ const (
 
 func runValidation(ctx context.Context, r *host.Run, kernel Kernel) (any, taskcatalog.Report, error) {
 	p := r.Params.(*taskcatalog.ValidateCleanParams)
-	v := &validation{Run: r, m: r.Host.Machine, kernel: kernel, takesBaseline: p.TakeBaseline, perRow: map[string]int{}, files: map[string][]taskcatalog.BaselineFile{}, baseKeys: map[*[]string]map[string]bool{}}
+	v := &validation{
+		Run: r, m: r.Host.Machine, kernel: kernel, takesBaseline: p.TakeBaseline, perRow: map[string]int{},
+		files: map[string][]taskcatalog.BaselineFile{}, baseKeys: map[*[]string]map[string]bool{},
+	}
 	v.below = &platform.Platform{Machine: v.m, Commands: r.Host.Commands, CardFirmware: kernel.Cards}
 	v.absent = map[string]string{}
 	if !v.takesBaseline {
@@ -156,7 +159,8 @@ func runValidation(ctx context.Context, r *host.Run, kernel Kernel) (any, taskca
 	}
 	if v.takesBaseline {
 		if len(v.accounts) > 0 {
-			return nil, v.report, taskcatalog.Errorf(taskcatalog.CodeAllocationPresent, "cannot take a baseline: allocation %s has a user on this node (revoke it first)", v.accounts[0].AllocationID)
+			return nil, v.report, taskcatalog.Errorf(taskcatalog.CodeAllocationPresent,
+				"cannot take a baseline: allocation %s has a user on this node (revoke it first)", v.accounts[0].AllocationID)
 		}
 		if err := v.booted(ctx); err != nil {
 			return nil, v.report, err
@@ -250,7 +254,8 @@ func (v *validation) booted(ctx context.Context) error {
 			return err
 		}
 	}
-	return taskcatalog.Errorf(taskcatalog.CodeHandlerFailed, "cannot take a baseline: the first boot has not ended within %s (cloud-init status and systemctl list-units 'hostler-*' on the machine show what it waits for)", bootWait)
+	return taskcatalog.Errorf(taskcatalog.CodeHandlerFailed,
+		"cannot take a baseline: the first boot has not ended within %s (cloud-init status and systemctl list-units 'hostler-*' on the machine show what it waits for)", bootWait)
 }
 
 // account finds the allocation whose user has the uid.

@@ -36,11 +36,13 @@ func (a *API) acceptDowngrade(ctx context.Context, in *acceptDowngradeInput) (*a
 	if err == nil {
 		var kept store.AcceptedDowngrade
 		kept, err = a.c.DB.AcceptDowngrade(ctx, callerOf(ctx).actor(), store.AcceptedDowngrade{
-			RunID: r.ID, NodeID: nodeOf(r), CertificateID: seen, Device: d.Device, Asked: string(d.Asked), Did: string(d.Did), Reason: reason,
+			RunID: r.ID, NodeID: nodeOf(r), CertificateID: seen, Device: d.Device, Asked: string(d.Asked), Did: string(d.Did),
+			Reason: reason,
 		})
 		if err == nil {
 			return &api.DowngradeAccepted{
-				DecommissionID: kept.RunID, NodeID: kept.NodeID, CertificateID: kept.CertificateID, Device: kept.Device, Asked: kept.Asked, Did: kept.Did,
+				DecommissionID: kept.RunID, NodeID: kept.NodeID, CertificateID: kept.CertificateID, Device: kept.Device, Asked: kept.Asked,
+				Did:        kept.Did,
 				AcceptedBy: kept.By, Reason: kept.Reason, AcceptedAt: kept.At,
 			}, nil
 		}
@@ -57,7 +59,8 @@ func (a *API) downgradeOf(ctx context.Context, r chain.Record, device string) (d
 	var s turnover.Turnover
 	_ = json.Unmarshal(r.State, &s) // a state of another version has no certificate
 	if s.Issued == "" {
-		return d, "", broker.Errorf(broker.Refused, "certificate_missing", "cannot accept a downgrade in run %s: the run has no certificate yet, which would list the downgrades", r.ID)
+		return d, "", broker.Errorf(broker.Refused, "certificate_missing",
+			"cannot accept a downgrade in run %s: the run has no certificate yet, which would list the downgrades", r.ID)
 	}
 	c, err := a.certificate(ctx, s.Issued)
 	if err != nil {
@@ -66,7 +69,8 @@ func (a *API) downgradeOf(ctx context.Context, r chain.Record, device string) (d
 	bundle, _ := a.c.Trust.Bundle()
 	report, err := certificate.Verify(c.File, bundle, a.c.Now())
 	if err != nil {
-		return d, "", broker.Errorf(broker.Refused, "certificate_unbelievable", "cannot accept a downgrade in run %s: the stored certificate %s does not verify: %v", r.ID, c.ID, err)
+		return d, "", broker.Errorf(broker.Refused, "certificate_unbelievable",
+			"cannot accept a downgrade in run %s: the stored certificate %s does not verify: %v", r.ID, c.ID, err)
 	}
 	d, err = downgradeNamed(report.Clean.Downgrades, c.ID, device)
 	return d, c.ID, err
@@ -91,9 +95,13 @@ func downgradeNamed(all []certificate.Downgrade, id, device string) (certificate
 	shown, none := taskcatalog.Clean(device, 128), certificate.Downgrade{}
 	switch {
 	case accepted:
-		return none, broker.Errorf(broker.Refused, "downgrade_accepted", "cannot accept a downgrade of %q: the downgrade is already accepted in certificate %s", shown, id)
+		return none, broker.Errorf(broker.Refused, "downgrade_accepted",
+			"cannot accept a downgrade of %q: the downgrade is already accepted in certificate %s", shown, id)
 	case len(names) == 0:
-		return none, broker.Errorf(broker.NotFound, "downgrade_unknown", "cannot accept a downgrade of %q: certificate %s lists no downgrade that is not accepted yet", shown, id)
+		return none, broker.Errorf(broker.NotFound, "downgrade_unknown",
+			"cannot accept a downgrade of %q: certificate %s lists no downgrade that is not accepted yet", shown, id)
 	}
-	return none, broker.Errorf(broker.NotFound, "downgrade_unknown", "cannot accept a downgrade of %q: certificate %s lists downgrades of %s", shown, id, taskcatalog.Clean(strings.Join(names[:min(len(names), mostNamed)], ", "), 1000))
+	return none, broker.Errorf(broker.NotFound, "downgrade_unknown",
+		"cannot accept a downgrade of %q: certificate %s lists downgrades of %s", shown, id,
+		taskcatalog.Clean(strings.Join(names[:min(len(names), mostNamed)], ", "), 1000))
 }

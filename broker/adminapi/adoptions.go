@@ -20,7 +20,10 @@ type startAdoptionInput struct {
 func (a *API) startAdoption(ctx context.Context, in *startAdoptionInput) (*api.Onboarding, error) {
 	b := in.Body
 	return a.beginOnboarding(ctx, order{b, in.IdempotencyKey, "/adoptions", a.refusedAt(b.SiteID, b.Reason)}, func() (orders, error) {
-		return a.adoptions(ctx, api.AdoptionBatch{SiteID: b.SiteID, ProfileID: b.ProfileID, Machines: []api.AdoptedMachine{b.AdoptedMachine}, Reason: b.Reason})
+		return a.adoptions(ctx, api.AdoptionBatch{
+			SiteID: b.SiteID, ProfileID: b.ProfileID,
+			Machines: []api.AdoptedMachine{b.AdoptedMachine}, Reason: b.Reason,
+		})
 	})
 }
 
@@ -32,9 +35,10 @@ type startAdoptionsInput struct {
 // startAdoptions begins runs for all machines of a list, or for none.
 func (a *API) startAdoptions(ctx context.Context, in *startAdoptionsInput) (*api.OnboardingBatchStarted, error) {
 	b := in.Body
-	return a.beginOnboardings(ctx, order{b, in.IdempotencyKey, "/adoptions/batch", a.refusedAt(b.SiteID, b.Reason)}, onboarding.AdoptionKind, func() (orders, error) {
-		return a.adoptions(ctx, b)
-	})
+	return a.beginOnboardings(ctx, order{b, in.IdempotencyKey, "/adoptions/batch", a.refusedAt(b.SiteID, b.Reason)},
+		onboarding.AdoptionKind, func() (orders, error) {
+			return a.adoptions(ctx, b)
+		})
 }
 
 type planAdoptionInput struct{ Body api.AdoptionBatch }
@@ -78,7 +82,8 @@ func (a *API) adoptions(ctx context.Context, b api.AdoptionBatch) (o orders, err
 				return o, err
 			}
 		}
-		s, locks, err := onboarding.NewAdoption(o.site, o.profile, skus[id], onboarding.AdoptionRequest{SystemID: m.SystemID, Hostname: m.Hostname})
+		s, locks, err := onboarding.NewAdoption(o.site, o.profile, skus[id],
+			onboarding.AdoptionRequest{SystemID: m.SystemID, Hostname: m.Hostname})
 		if err != nil {
 			return o, err
 		}
@@ -88,7 +93,8 @@ func (a *API) adoptions(ctx context.Context, b api.AdoptionBatch) (o orders, err
 		if other, twice := o.add(callerOf(ctx), chain.Start{
 			Kind: onboarding.AdoptionKind, Subject: cmp.Or(s.Hostname, s.Adopts), State: s, Locks: locks, Reason: b.Reason,
 		}, s); twice {
-			return o, broker.Errorf(broker.Invalid, "adoption_invalid", "cannot adopt: %s and %s are the same machine, or have the same hostname", other, cmp.Or(s.Hostname, s.Adopts))
+			return o, broker.Errorf(broker.Invalid, "adoption_invalid",
+				"cannot adopt: %s and %s are the same machine, or have the same hostname", other, cmp.Or(s.Hostname, s.Adopts))
 		}
 	}
 	return o, nil
@@ -114,5 +120,6 @@ func (a *API) machineFree(ctx context.Context, s onboarding.Onboarding) error {
 	if err != nil {
 		return err
 	}
-	return broker.Errorf(broker.Refused, "machine_bound", "cannot adopt machine %s: node %s is bound to the machine (remove the node first)", s.Adopts, node)
+	return broker.Errorf(broker.Refused, "machine_bound",
+		"cannot adopt machine %s: node %s is bound to the machine (remove the node first)", s.Adopts, node)
 }

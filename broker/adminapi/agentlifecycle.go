@@ -116,9 +116,11 @@ func (a *API) agentResource(ctx context.Context, fleet agentrecords.Fleet, n bro
 	g, s := fleet.Of(n, a.c.DB)
 	out := api.AgentLifecycle{
 		NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, Status: string(n.Status),
-		AgentChannel: string(g.Channel), DesiredAgentVersion: s.Desired, ReportedAgentVersion: n.AgentVersion, ReportedCommit: g.Commit, ReportedDigest: g.SHA256, ReportedAt: g.ReportedAt,
+		AgentChannel: string(g.Channel), DesiredAgentVersion: s.Desired, ReportedAgentVersion: n.AgentVersion, ReportedCommit: g.Commit,
+		ReportedDigest: g.SHA256, ReportedAt: g.ReportedAt,
 		DesiredDeliveryMode: string(g.Mode), DriftState: string(s.Drift), Badge: badges[s.Drift], DriftReasons: s.Why,
-		LastDeliveryAttemptAt: g.AttemptAt, LastDeliveryResult: g.Result, LastDeliveryReason: g.Reason, LastDeliverySeconds: g.Seconds, LastDeliveryCorrelationID: g.CorrelationID,
+		LastDeliveryAttemptAt: g.AttemptAt, LastDeliveryResult: g.Result, LastDeliveryReason: g.Reason, LastDeliverySeconds: g.Seconds,
+		LastDeliveryCorrelationID: g.CorrelationID,
 	}
 	out.PreviousAgentVersion = g.Previous
 	for _, p := range g.Pins {
@@ -164,11 +166,14 @@ func (a *API) wantAgent(ctx context.Context, in *wantAgentInput) (*api.AgentLife
 	}
 	switch {
 	case channel == broker.ChannelPinned && !release.ValidVersion(pinned):
-		return nil, broker.Errorf(broker.Invalid, "agent_lifecycle_invalid", "cannot pin the agent of node %s: %q is not a version (--version V)", n.ID, taskcatalog.Clean(pinned, 64))
+		return nil, broker.Errorf(broker.Invalid, "agent_lifecycle_invalid",
+			"cannot pin the agent of node %s: %q is not a version (--version V)", n.ID, taskcatalog.Clean(pinned, 64))
 	case channel != broker.ChannelPinned && pinned != "":
-		return nil, broker.Errorf(broker.Invalid, "agent_lifecycle_invalid", "cannot pin the agent of node %s to %s: its channel is %s (--channel pinned)", n.ID, taskcatalog.Clean(pinned, 64), channel)
+		return nil, broker.Errorf(broker.Invalid, "agent_lifecycle_invalid",
+			"cannot pin the agent of node %s to %s: its channel is %s (--channel pinned)", n.ID, taskcatalog.Clean(pinned, 64), channel)
 	}
-	if _, err := a.c.DB.WantAgent(ctx, callerOf(ctx).actor(), n.ID, channel, pinned, mode, taskcatalog.Clean(strings.TrimSpace(in.Body.Reason), 500)); err != nil {
+	if _, err := a.c.DB.WantAgent(ctx, callerOf(ctx).actor(), n.ID, channel, pinned, mode,
+		taskcatalog.Clean(strings.TrimSpace(in.Body.Reason), 500)); err != nil {
 		return nil, err
 	}
 	return a.agentOf(ctx, n)
@@ -202,8 +207,10 @@ func (a *API) startAgent(ctx context.Context, in *startAgentInput) (*api.AgentLi
 		}
 		return a.c.Agents.Start(ctx, n, agentrecords.Order{
 			Request: agentlifecycle.Request{
-				Mode: broker.DeliveryMode(cmp.Or(b.Mode, string(had.Mode))), Scenario: broker.DeliveryScenario(b.Scenario), Safety: broker.SafetyPolicy(cmp.Or(b.SafetyPolicy, string(broker.OnlyIdle))),
-				AllowRollback: b.AllowRollback, Force: b.Force, Reason: taskcatalog.Clean(strings.TrimSpace(b.Reason), 500), RequestedBy: who.Name,
+				Mode: broker.DeliveryMode(cmp.Or(b.Mode, string(had.Mode))), Scenario: broker.DeliveryScenario(b.Scenario),
+				Safety:        broker.SafetyPolicy(cmp.Or(b.SafetyPolicy, string(broker.OnlyIdle))),
+				AllowRollback: b.AllowRollback, Force: b.Force, Reason: taskcatalog.Clean(strings.TrimSpace(b.Reason), 500),
+				RequestedBy: who.Name,
 			},
 			Target: b.TargetVersion, Role: string(who.Role), CorrelationID: who.correlationID, PackageURL: a.packageURL,
 		})

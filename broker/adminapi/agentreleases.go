@@ -99,7 +99,8 @@ type bounded struct {
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left < 0 {
-		return 0, broker.Errorf(broker.Invalid, "too_large", "cannot publish agent release: the package is larger than %d bytes", maxPackage)
+		return 0, broker.Errorf(broker.Invalid, "too_large", "cannot publish agent release: the package is larger than %d bytes",
+			maxPackage)
 	}
 	n, err := b.from.Read(p)
 	b.left -= int64(n)

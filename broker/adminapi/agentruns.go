@@ -76,9 +76,11 @@ func agentRunResource(r chain.Record) api.AgentLifecycleRun {
 	var s agentlifecycle.Work
 	_ = json.Unmarshal(r.State, &s) // a state of another version: the fields common to all runs are still shown
 	out := api.AgentLifecycleRun{
-		RunID: r.ID, NodeID: s.NodeID, Hostname: r.Subject, Site: siteOf(r.Site), Mode: string(s.Mode), Scenario: string(s.Scenario), List: string(listOf(r)),
-		FromVersion: s.From, SafetyPolicy: string(s.Safety), AllowRollback: s.AllowRollback, Force: s.Force, Reason: s.Reason, RequestedBy: r.RequestedBy,
-		RunState: stateOf(r), RunTimes: timesOf(r), TurnoverID: s.Turnover, Tasks: s.Tasks,
+		RunID: r.ID, NodeID: s.NodeID, Hostname: r.Subject, Site: siteOf(r.Site), Mode: string(s.Mode), Scenario: string(s.Scenario),
+		List:        string(listOf(r)),
+		FromVersion: s.From, SafetyPolicy: string(s.Safety), AllowRollback: s.AllowRollback, Force: s.Force, Reason: s.Reason,
+		RequestedBy: r.RequestedBy,
+		RunState:    stateOf(r), RunTimes: timesOf(r), TurnoverID: s.Turnover, Tasks: s.Tasks,
 	}
 	if s.Target != nil {
 		out.TargetVersion = s.Target.Version

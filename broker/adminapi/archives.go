@@ -37,7 +37,8 @@ func (a *API) showArchive(ctx context.Context, in *TaskInput) (*api.Archive, err
 		return nil, err
 	}
 	if err := a.c.DB.Audit(ctx, broker.AuditEntry{
-		Actor: callerOf(ctx).actor().Name, Action: "archive.read", Subject: "task/" + t.ID, Reason: k.Digest, CorrelationID: callerOf(ctx).correlationID,
+		Actor: callerOf(ctx).actor().Name, Action: "archive.read", Subject: "task/" + t.ID, Reason: k.Digest,
+		CorrelationID: callerOf(ctx).correlationID,
 	}); err != nil {
 		return nil, err
 	}
@@ -47,5 +48,8 @@ func (a *API) showArchive(ctx context.Context, in *TaskInput) (*api.Archive, err
 }
 
 func archiveResource(k store.Archive) api.Archive {
-	return api.Archive{TaskID: k.TaskID, NodeID: k.NodeID, CorrelationID: k.CorrelationID, EnqueuedBy: k.EnqueuedBy, Digest: k.Digest, Bytes: k.Bytes, CollectedAt: k.At}
+	return api.Archive{
+		TaskID: k.TaskID, NodeID: k.NodeID, CorrelationID: k.CorrelationID, EnqueuedBy: k.EnqueuedBy, Digest: k.Digest,
+		Bytes: k.Bytes, CollectedAt: k.At,
+	}
 }

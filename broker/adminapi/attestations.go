@@ -25,7 +25,8 @@ func (a *API) attest(ctx context.Context, in *attestInput) (*api.Attestation, er
 	}
 	nodes := &turnoverrecords.Nodes{DB: a.c.DB, Signer: a.c.Trust, Now: a.c.Now}
 	reason := strings.TrimSpace(taskcatalog.Clean(in.Body.Reason, 500))
-	kept, err := nodes.Attest(ctx, callerOf(ctx).actor(), n, turnoverrecords.PersonStatement{Device: in.Body.Device, Method: in.Body.Method, Witness: in.Body.Witness, Reason: reason})
+	kept, err := nodes.Attest(ctx, callerOf(ctx).actor(), n,
+		turnoverrecords.PersonStatement{Device: in.Body.Device, Method: in.Body.Method, Witness: in.Body.Witness, Reason: reason})
 	if err != nil {
 		if e := broker.AsError(err); e.Kind == broker.Refused || e.Kind == broker.Invalid || e.Kind == broker.NotFound {
 			a.auditDenial(ctx, "certificate.attest", "node/"+n.ID, reason, e)
@@ -51,5 +52,8 @@ func (a *API) showAttestation(ctx context.Context, in *attestationInput) (*api.A
 }
 
 func attestationResource(a store.Attestation) *api.Attestation {
-	return &api.Attestation{AttestationID: a.ID, NodeID: a.NodeID, Site: a.Site, Kind: string(a.Kind), Device: a.DeviceID, Digest: a.Digest, IssuedAt: a.IssuedAt, File: string(a.File)}
+	return &api.Attestation{
+		AttestationID: a.ID, NodeID: a.NodeID, Site: a.Site, Kind: string(a.Kind), Device: a.DeviceID, Digest: a.Digest,
+		IssuedAt: a.IssuedAt, File: string(a.File),
+	}
 }

@@ -33,7 +33,8 @@ func (a *API) listAudit(ctx context.Context, in *auditInput) (*api.AuditList, er
 	}
 	if in.Cursor != "" {
 		if f.After, err = strconv.ParseInt(in.Cursor, 10, 64); err != nil || f.After < 1 {
-			return nil, broker.Errorf(broker.Invalid, "cursor_invalid", "cannot continue at cursor %q: the cursor does not come from this list", taskcatalog.Clean(in.Cursor, 20))
+			return nil, broker.Errorf(broker.Invalid, "cursor_invalid",
+				"cannot continue at cursor %q: the cursor does not come from this list", taskcatalog.Clean(in.Cursor, 20))
 		}
 	}
 	page, err := a.c.DB.ListAudit(ctx, f)
@@ -56,7 +57,8 @@ func (a *API) auditSubject(ctx context.Context, ref string) (string, error) {
 	who := callerOf(ctx)
 	if ref == "" {
 		if who.sites() != nil {
-			return "", broker.Errorf(broker.Forbidden, "site_forbidden", "cannot read the whole audit log: token %s is bound to sites (name a node of one of these sites)", who.Name)
+			return "", broker.Errorf(broker.Forbidden, "site_forbidden",
+				"cannot read the whole audit log: token %s is bound to sites (name a node of one of these sites)", who.Name)
 		}
 		return "", nil
 	}

@@ -38,14 +38,17 @@ func (a *API) showBaseline(ctx context.Context, in *NodeInput) (*api.Baseline, e
 // changed row is noticed.
 func (a *API) baselineOf(ctx context.Context, n broker.Node) (*taskcatalog.Baseline, error) {
 	if n.BaselineDigest == "" {
-		return nil, broker.Errorf(broker.NotFound, "baseline_not_found", "node %s has no baseline yet (the broker takes one when the node enrols; hostler node baseline retake %s takes one now)", n.ID, n.ID)
+		return nil, broker.Errorf(broker.NotFound, "baseline_not_found",
+			"node %s has no baseline yet (the broker takes one when the node enrols; hostler node baseline retake %s takes one now)", n.ID,
+			n.ID)
 	}
 	raw, err := a.c.DB.Baseline(ctx, n.BaselineDigest)
 	if err != nil {
 		return nil, err
 	}
 	if pki.Digest(raw) != n.BaselineDigest {
-		return nil, broker.Errorf(broker.Refused, "baseline_untrusted", "cannot use the baseline of node %s: its content does not match its digest (the database may have been changed)", n.ID)
+		return nil, broker.Errorf(broker.Refused, "baseline_untrusted",
+			"cannot use the baseline of node %s: its content does not match its digest (the database may have been changed)", n.ID)
 	}
 	b := new(taskcatalog.Baseline)
 	return b, taskcatalog.DecodeStrict(raw, b)
@@ -149,7 +152,8 @@ func (a *API) acceptBaseline(ctx context.Context, in *acceptInput) (*api.Baselin
 			return nil, err
 		}
 		if raw == nil || digest != in.Body.Digest {
-			return nil, broker.Errorf(broker.Refused, "baseline_not_candidate", "cannot accept this baseline of node %s: it is not the newest candidate (review the candidate: hostler node baseline diff %s)", n.ID, n.ID)
+			return nil, broker.Errorf(broker.Refused, "baseline_not_candidate",
+				"cannot accept this baseline of node %s: it is not the newest candidate (review the candidate: hostler node baseline diff %s)", n.ID, n.ID)
 		}
 		if err := a.c.DB.AcceptBaseline(ctx, callerOf(ctx).actor(), n.ID, digest, raw, in.Body.Reason); err != nil {
 			return nil, err

@@ -106,9 +106,12 @@ func (a *API) issueToken(ctx context.Context, in *tokenRequestInput) (*api.NodeB
 	case err != nil:
 		return nil, err
 	case kind == turnover.Reimage.Kind():
-		return nil, a.refusedOf(ctx, "token.issue", n, broker.Errorf(broker.Refused, "node_in_run", "cannot issue a token for node %s: run %s reimages the node, and enrols it with its own token (cancel the run to stop this)", n.ID, id))
+		return nil,
+			a.refusedOf(ctx, "token.issue", n, broker.Errorf(broker.Refused, "node_in_run",
+				"cannot issue a token for node %s: run %s reimages the node, and enrols it with its own token (cancel the run to stop this)", n.ID, id))
 	}
-	if err := a.c.DB.IssueToken(ctx, callerOf(ctx).actor(), n.ID, pki.HashToken(token.Reveal()), boot.ExpiresAt, in.Body.Reason); err != nil {
+	if err := a.c.DB.IssueToken(ctx, callerOf(ctx).actor(), n.ID, pki.HashToken(token.Reveal()), boot.ExpiresAt,
+		in.Body.Reason); err != nil {
 		return nil, err
 	}
 	boot.Node = nodeResource(n)
@@ -146,7 +149,9 @@ func (a *API) expiry(ttlSeconds int64) time.Time {
 }
 
 // bootstrap makes a token and renders the data that a machine is given with the token.
-func (a *API) bootstrap(ctx context.Context, how, systemID string, ttlSeconds int64, mirrors []string, arch string) (*api.NodeBootstrap, pki.EnrollToken, error) {
+func (a *API) bootstrap(ctx context.Context, how, systemID string, ttlSeconds int64, mirrors []string, arch string) (*api.NodeBootstrap,
+	pki.EnrollToken, error,
+) {
 	token, err := pki.NewEnrollToken(rand.Reader)
 	if err != nil {
 		return nil, "", err
@@ -168,9 +173,11 @@ func (a *API) bootstrap(ctx context.Context, how, systemID string, ttlSeconds in
 	case release != nil:
 		in.Package = &cloudinit.Package{SHA256: strings.TrimPrefix(release.Digest, "sha256:"), Mirrors: mirrors}
 	case len(mirrors) > 0:
-		return nil, "", broker.Errorf(broker.Refused, "agent_release_missing", "cannot use package URLs: no agent release is published%s, so the package's digest cannot be checked (hostler agent-release publish FILE)", withheldNote(withheld))
+		return nil, "", broker.Errorf(broker.Refused, "agent_release_missing",
+			"cannot use package URLs: no agent release is published%s, so the package's digest cannot be checked (hostler agent-release publish FILE)", withheldNote(withheld))
 	default:
-		out.Warning = "no agent release is published" + withheldNote(withheld) + ": the machine must have hostler-agent installed already (or publish one first: hostler agent-release publish FILE)"
+		out.Warning = "no agent release is published" + withheldNote(withheld) +
+			": the machine must have hostler-agent installed already (or publish one first: hostler agent-release publish FILE)"
 	}
 	switch how {
 	case byCommand:

@@ -75,11 +75,13 @@ func (a *API) issueReceipt(ctx context.Context, in *CertificateInput) (*api.Clea
 	bundle, _ := a.c.Trust.Bundle()
 	report, err := certificate.Verify(c.File, bundle, a.c.Now())
 	if err != nil {
-		return nil, broker.Errorf(broker.Refused, "certificate_unbelievable", "cannot make a receipt of certificate %s: the stored certificate does not verify: %v", c.ID, err)
+		return nil, broker.Errorf(broker.Refused, "certificate_unbelievable",
+			"cannot make a receipt of certificate %s: the stored certificate does not verify: %v", c.ID, err)
 	}
 	receipt, err := certificate.ReceiptOf(report, a.c.Now())
 	if err != nil {
-		return nil, broker.Errorf(broker.Refused, "allocation_none", "cannot make a receipt of certificate %s: the certificate is about no allocation", c.ID)
+		return nil, broker.Errorf(broker.Refused, "allocation_none",
+			"cannot make a receipt of certificate %s: the certificate is about no allocation", c.ID)
 	}
 	signer, err := a.c.Trust.StatementSigner(ctx)
 	if err != nil {
@@ -90,7 +92,8 @@ func (a *API) issueReceipt(ctx context.Context, in *CertificateInput) (*api.Clea
 		return nil, err
 	}
 	if _, err := certificate.Verify(file, bundle, a.c.Now()); err != nil {
-		return nil, broker.Errorf(broker.Refused, "receipt_unbelievable", "cannot return the receipt of certificate %s: the tenant could not verify the receipt: %v", c.ID, err)
+		return nil, broker.Errorf(broker.Refused, "receipt_unbelievable",
+			"cannot return the receipt of certificate %s: the tenant could not verify the receipt: %v", c.ID, err)
 	}
 	out := cleanResource(c)
 	out.File, out.Digest = string(file), pki.Digest(file)
@@ -106,7 +109,8 @@ func (a *API) issueReceipt(ctx context.Context, in *CertificateInput) (*api.Clea
 
 func cleanResource(c store.CleanCertificate) api.CleanCertificate {
 	return api.CleanCertificate{
-		CertificateID: c.ID, DecommissionID: c.RunID, NodeID: c.NodeID, NodeEpoch: c.NodeEpoch, Site: c.Site, Mode: c.Mode, AllocationID: c.AllocationID,
-		MeetsPolicy: c.MeetsPolicy, Shortfalls: c.Shortfalls, Digest: c.Digest, IssuedAt: c.IssuedAt, ValidUntil: c.ValidUntil,
+		CertificateID: c.ID, DecommissionID: c.RunID, NodeID: c.NodeID, NodeEpoch: c.NodeEpoch, Site: c.Site, Mode: c.Mode,
+		AllocationID: c.AllocationID,
+		MeetsPolicy:  c.MeetsPolicy, Shortfalls: c.Shortfalls, Digest: c.Digest, IssuedAt: c.IssuedAt, ValidUntil: c.ValidUntil,
 	}
 }

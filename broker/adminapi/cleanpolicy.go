@@ -77,7 +77,10 @@ var (
 // checkPolicy refuses what a node would refuse, and a scratch pattern that would cover more than
 // scratch space: everything that the pattern matches is emptied.
 func checkPolicy(p taskcatalog.CleanPolicy) error {
-	for name, list := range map[string][]string{"users": p.KnownUsers, "units": p.KnownUnits, "ports": p.KnownPorts, "processes": p.KnownProcesses} {
+	for name, list := range map[string][]string{
+		"users": p.KnownUsers, "units": p.KnownUnits, "ports": p.KnownPorts,
+		"processes": p.KnownProcesses,
+	} {
 		if len(list) > maxPolicyItems {
 			return badPolicy("the policy names too many %s", name)
 		}
@@ -102,7 +105,8 @@ func checkPolicy(p taskcatalog.CleanPolicy) error {
 	}
 	for _, s := range p.Scratch {
 		top, _, _ := strings.Cut(strings.TrimPrefix(s, "/"), "/")
-		if !scratchForm.MatchString(s) || strings.Contains(s+"/", "/../") || strings.Contains(s+"/", "/./") || strings.ContainsAny(top[:1], "*?") {
+		if !scratchForm.MatchString(s) || strings.Contains(s+"/", "/../") || strings.Contains(s+"/", "/./") ||
+			strings.ContainsAny(top[:1], "*?") {
 			return badPolicy("scratch %q is not an absolute path pattern such as /share*", s)
 		}
 		if own := taskcatalog.ScratchReaches(s); own != "" {

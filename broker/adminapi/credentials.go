@@ -26,7 +26,8 @@ func (a *API) setCredentials(ctx context.Context, in *credentialsInput) (*api.No
 	}
 	t := in.Body.MAASMachineToken
 	if _, err := t.Rack(); err != nil {
-		return nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeMAASTokenInvalid), "cannot store the token of node %s: %v", n.ID, err)
+		return nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeMAASTokenInvalid), "cannot store the token of node %s: %v", n.ID,
+			err)
 	}
 	raw, err := taskcatalog.Encode(t)
 	if err != nil {

@@ -34,7 +34,10 @@ func (a *API) startDecommissions(ctx context.Context, in *startDecommissionsInpu
 			starts = append(starts, t.start)
 		}
 		first := all[0]
-		b = chain.Batch{Kind: first.start.Kind, Site: first.start.Site, Parallel: first.policy.BatchMaxParallel, StopAfter: first.policy.BatchStopAfterFailures}
+		b = chain.Batch{
+			Kind: first.start.Kind, Site: first.start.Site, Parallel: first.policy.BatchMaxParallel,
+			StopAfter: first.policy.BatchStopAfterFailures,
+		}
 		return b, starts, checkVacant(all)
 	})
 	if err != nil {
@@ -56,10 +59,14 @@ func (a *API) turnoversOf(ctx context.Context, b api.DecommissionBatch, req turn
 			return all, err
 		}
 		if len(all) > 0 && t.start.Site != starts[0].Site {
-			return all, broker.Errorf(broker.Invalid, "batch_sites", "cannot turn over nodes of two sites in one batch: %s is at %s, and %s at %s (one batch for each site)", all[0].node.ID, siteName(starts[0].Site), t.node.ID, siteName(t.start.Site))
+			return all, broker.Errorf(broker.Invalid, "batch_sites",
+				"cannot turn over nodes of two sites in one batch: %s is at %s, and %s at %s (one batch for each site)", all[0].node.ID,
+				siteName(starts[0].Site), t.node.ID, siteName(t.start.Site))
 		}
 		if other, twice := lockConflict(starts, t.start); twice {
-			return all, broker.Errorf(broker.Invalid, "turnover_invalid", "cannot turn over %s and %s in one batch: both name the same node, or are bound to the same machine in MAAS", other, t.node.Hostname)
+			return all, broker.Errorf(broker.Invalid, "turnover_invalid",
+				"cannot turn over %s and %s in one batch: both name the same node, or are bound to the same machine in MAAS", other,
+				t.node.Hostname)
 		}
 		all, starts = append(all, t), append(starts, t.start)
 	}
@@ -103,7 +110,10 @@ func (a *API) planDecommissions(ctx context.Context, in *planDecommissionsInput)
 		return nil, err
 	}
 	first := all[0]
-	out := &api.DecommissionBatchPlan{Refused: refusalOf(checkVacant(all)), Site: siteOf(first.start.Site), Mode: string(first.state.Mode), Parallel: first.policy.BatchMaxParallel, StopAfter: first.policy.BatchStopAfterFailures}
+	out := &api.DecommissionBatchPlan{
+		Refused: refusalOf(checkVacant(all)), Site: siteOf(first.start.Site), Mode: string(first.state.Mode),
+		Parallel: first.policy.BatchMaxParallel, StopAfter: first.policy.BatchStopAfterFailures,
+	}
 	for _, t := range all {
 		out.Nodes = append(out.Nodes, tenantsOf(t))
 	}
@@ -145,5 +155,8 @@ func tenantsOf(t tenanted) api.NodeTenants {
 }
 
 func allocationResource(l broker.Allocation) api.Allocation {
-	return api.Allocation{AllocationID: l.ID, Tenant: l.Tenant, Username: l.Username, HadRoot: l.HadRoot, Since: l.Since, EndedAt: l.EndedAt}
+	return api.Allocation{
+		AllocationID: l.ID, Tenant: l.Tenant, Username: l.Username, HadRoot: l.HadRoot, Since: l.Since,
+		EndedAt: l.EndedAt,
+	}
 }

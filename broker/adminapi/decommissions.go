@@ -26,7 +26,10 @@ func (a *API) startDecommission(ctx context.Context, in *startDecommissionInput)
 }
 
 func requestOf(b api.DecommissionStart) turnover.Request {
-	return turnover.Request{Mode: turnover.Mode(b.Mode), StorageCleanup: b.StorageCleanup, Erase: b.Erase, ForceRelease: b.ForceRelease, Ends: b.ForceAllocations, RemoveRecord: b.RemoveMAASRecord, Reason: b.Reason}
+	return turnover.Request{
+		Mode: turnover.Mode(b.Mode), StorageCleanup: b.StorageCleanup, Erase: b.Erase, ForceRelease: b.ForceRelease,
+		Ends: b.ForceAllocations, RemoveRecord: b.RemoveMAASRecord, Reason: b.Reason,
+	}
 }
 
 type startCleanupInput struct {
@@ -42,7 +45,10 @@ func (a *API) startStorageCleanup(ctx context.Context, in *startCleanupInput) (*
 }
 
 func cleanupOf(b api.StorageCleanupStart) turnover.Request {
-	return turnover.Request{Mode: turnover.StorageCleanup, StorageCleanup: b.Scope, ForceRelease: b.ForceRelease, Ends: b.ForceAllocations, Reason: b.Reason}
+	return turnover.Request{
+		Mode: turnover.StorageCleanup, StorageCleanup: b.Scope, ForceRelease: b.ForceRelease, Ends: b.ForceAllocations,
+		Reason: b.Reason,
+	}
 }
 
 func (a *API) turnOver(ctx context.Context, o order, ref, profile string, req turnover.Request) (*api.Decommission, error) {
@@ -100,7 +106,8 @@ func (a *API) turnoverOf(ctx context.Context, ref, profile string, req turnover.
 		return t, err
 	}
 	t.policy, t.state = at.Policy, state
-	t.start = turnoverrecords.NewStart(t.node, state, locks, turnoverrecords.Requester{Name: who.Name, Role: string(who.Role), CorrelationID: who.correlationID})
+	t.start = turnoverrecords.NewStart(t.node, state, locks,
+		turnoverrecords.Requester{Name: who.Name, Role: string(who.Role), CorrelationID: who.correlationID})
 	if t.serial, err = a.chassis(ctx, t.node.ID); err != nil {
 		return t, err
 	}
@@ -163,7 +170,8 @@ func errTenantsOnNodes(all []tenanted, taken int) error {
 	if taken > len(names) {
 		more = "; and more"
 	}
-	return broker.Errorf(broker.Refused, "allocation_live", "cannot turn over these nodes: tenants are on %d of them (end the allocations first, or use --force-release with a reason, which takes the nodes away from the tenants): %s%s", taken, strings.Join(names, "; "), more)
+	return broker.Errorf(broker.Refused, "allocation_live",
+		"cannot turn over these nodes: tenants are on %d of them (end the allocations first, or use --force-release with a reason, which takes the nodes away from the tenants): %s%s", taken, strings.Join(names, "; "), more)
 }
 
 // refusedTurnover audits a refused turnover: one row for each node with a tenant, else one row for

@@ -29,7 +29,10 @@ func (a *API) showDecommission(ctx context.Context, in *DecommissionInput) (*api
 	if err != nil {
 		return nil, err
 	}
-	return &api.DecommissionDetail{Decommission: decommissionResource(r), HandingOver: next.Due, FollowedBy: next.Run, Stages: a.stages(r, events), Events: told}, nil
+	return &api.DecommissionDetail{
+		Decommission: decommissionResource(r), HandingOver: next.Due, FollowedBy: next.Run,
+		Stages: a.stages(r, events), Events: told,
+	}, nil
 }
 
 type decommissionsInput struct {
@@ -126,7 +129,8 @@ func decommissionResource(r chain.Record) api.Decommission {
 	var s turnover.Turnover
 	_ = json.Unmarshal(r.State, &s) // a state of another version: the fields common to all runs are still shown
 	out := api.Decommission{
-		DecommissionID: r.ID, NodeID: s.NodeID, Hostname: r.Subject, Site: siteOf(r.Site), BatchID: r.Batch, Mode: strings.TrimPrefix(r.Kind, turnover.KindPrefix+"/"), StorageCleanup: s.StorageCleanup, Erase: s.Erase,
+		DecommissionID: r.ID, NodeID: s.NodeID, Hostname: r.Subject, Site: siteOf(r.Site), BatchID: r.Batch,
+		Mode: strings.TrimPrefix(r.Kind, turnover.KindPrefix+"/"), StorageCleanup: s.StorageCleanup, Erase: s.Erase,
 		ForceRelease: s.ForceRelease, Reason: s.Reason, RequestedBy: r.RequestedBy, Follows: s.Follows,
 		RunState: stateOf(r), RunTimes: timesOf(r),
 		CertificateID: s.Issued, MeetsPolicy: s.MeetsPolicy, Shortfalls: s.Shortfalls, Warnings: s.Warnings,

@@ -75,7 +75,8 @@ func (a *API) eventsAfter(ctx context.Context, in *eventsInput) (int64, error) {
 	}
 	after, err := strconv.ParseInt(from, 10, 64)
 	if err != nil || after < 0 {
-		return 0, broker.Errorf(broker.Invalid, "event_unknown", "cannot continue after event %q: event ids are numbers", taskcatalog.Clean(from, 20))
+		return 0, broker.Errorf(broker.Invalid, "event_unknown", "cannot continue after event %q: event ids are numbers",
+			taskcatalog.Clean(from, 20))
 	}
 	return after, nil
 }

@@ -40,5 +40,6 @@ func (a *API) showEvidence(ctx context.Context, in *TaskInput) (*api.Evidence, e
 		Actor: "system", Action: "evidence.refused", Subject: "task/" + t.ID, Code: string(taskcatalog.CodeBadSignature),
 		Reason: "the stored evidence does not verify any more",
 	})
-	return nil, broker.Errorf(broker.Refused, "evidence_untrusted", "cannot show the evidence of task %s: no key that was certified for its node signed it (the database may have been changed)", t.ID)
+	return nil, broker.Errorf(broker.Refused, "evidence_untrusted",
+		"cannot show the evidence of task %s: no key that was certified for its node signed it (the database may have been changed)", t.ID)
 }

@@ -13,7 +13,9 @@ import (
 // sites, so a token bound to sites may not list them.
 func (a *API) listExpiry(ctx context.Context, _ *struct{}) (*api.Expiry, error) {
 	if who := callerOf(ctx); len(who.Sites) > 0 {
-		return nil, broker.Errorf(broker.Forbidden, "site_forbidden", "cannot list what expires: token %s is bound to %s, and keys belong to all sites (use a token of all sites)", who.Name, strings.Join(who.Sites, ", "))
+		return nil, broker.Errorf(broker.Forbidden, "site_forbidden",
+			"cannot list what expires: token %s is bound to %s, and keys belong to all sites (use a token of all sites)", who.Name,
+			strings.Join(who.Sites, ", "))
 	}
 	items, err := a.c.Expiry.Items(ctx)
 	if err != nil {
@@ -21,7 +23,10 @@ func (a *API) listExpiry(ctx context.Context, _ *struct{}) (*api.Expiry, error) 
 	}
 	out := &api.Expiry{Items: []api.ExpiryItem{}}
 	for _, i := range items {
-		out.Items = append(out.Items, api.ExpiryItem{What: i.What, Name: i.Name, At: i.At, Near: i.Near(a.c.Now()), Renew: i.Renew, Trouble: taskcatalog.Clean(i.Trouble, 500)})
+		out.Items = append(out.Items, api.ExpiryItem{
+			What: i.What, Name: i.Name, At: i.At, Near: i.Near(a.c.Now()), Renew: i.Renew,
+			Trouble: taskcatalog.Clean(i.Trouble, 500),
+		})
 	}
 	return out, nil
 }

@@ -61,7 +61,10 @@ func (a *API) unfreeze(ctx context.Context, in *unfreezeInput) (*api.FreezeResul
 	if err != nil {
 		return nil, err
 	}
-	out := api.FreezeResult{Hold: api.Hold{Site: in.Body.Site, Kind: string(chain.Freeze)}, Changed: len(lifted) > 0, Lifted: holdResources(lifted), Standing: holdResources(standing)}
+	out := api.FreezeResult{
+		Hold: api.Hold{Site: in.Body.Site, Kind: string(chain.Freeze)}, Changed: len(lifted) > 0,
+		Lifted: holdResources(lifted), Standing: holdResources(standing),
+	}
 	if out.Changed {
 		out.Hold = out.Lifted[0]
 	}
@@ -72,7 +75,8 @@ func (a *API) unfreeze(ctx context.Context, in *unfreezeInput) (*api.FreezeResul
 func (a *API) mayFreeze(ctx context.Context, in api.FreezePut, action string) (reason string, err error) {
 	switch who := callerOf(ctx); {
 	case in.Site == "" && who.sites() != nil:
-		return "", broker.Errorf(broker.Forbidden, "site_forbidden", "cannot do this at all sites: token %s is bound to %s (name a site: --site)", who.Name, strings.Join(who.Sites, ", "))
+		return "", broker.Errorf(broker.Forbidden, "site_forbidden",
+			"cannot do this at all sites: token %s is bound to %s (name a site: --site)", who.Name, strings.Join(who.Sites, ", "))
 	case !who.MaySee(in.Site):
 		return "", siteForbidden(who, in.Site)
 	}

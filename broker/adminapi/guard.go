@@ -86,7 +86,8 @@ func (a *API) guard(next http.Handler) http.Handler {
 				if cause == errBroken { //nolint:errorlint // a value of panic, not a chain
 					panic(http.ErrAbortHandler)
 				}
-				a.c.Log.Error("a handler panicked", zap.String("path", taskcatalog.Clean(r.URL.Path, 200)), zap.Any("cause", cause), zap.Stack("stack"))
+				a.c.Log.Error("a handler panicked", zap.String("path", taskcatalog.Clean(r.URL.Path, 200)), zap.Any("cause", cause),
+					zap.Stack("stack"))
 				if w.status == 0 {
 					writeProblem(w, problemOf(fmt.Errorf("panic: %v", cause)))
 				}
@@ -131,7 +132,9 @@ func (a *API) guard(next http.Handler) http.Handler {
 				writeProblem(w, newProblem(http.StatusMethodNotAllowed, string(bodies.CodeMethod), bodies.NotAllowed(r, allowed)))
 				return
 			}
-			writeProblem(w, problemOf(broker.Errorf(broker.NotFound, "route_not_found", "cannot answer %s %s: there is no such route (see /docs)", r.Method, taskcatalog.Clean(r.URL.Path, 200))))
+			writeProblem(w,
+				problemOf(broker.Errorf(broker.NotFound, "route_not_found", "cannot answer %s %s: there is no such route (see /docs)",
+					r.Method, taskcatalog.Clean(r.URL.Path, 200))))
 			return
 		}
 		span.SetName(route)
@@ -148,7 +151,8 @@ func (a *API) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request
 		a.auditRefusal(ctx, "", broker.AuditEntry{Actor: name, Code: p.Code, Reason: taskcatalog.Clean(r.Method+" "+r.URL.Path, 300)})
 	} else {
 		if more, due := a.strangers.Due(p.Code, "", a.c.Now()); due {
-			a.c.Log.Info("a request was refused", zap.String("code", p.Code), zap.String("from", r.RemoteAddr), zap.Int("more_since_the_last_line", more))
+			a.c.Log.Info("a request was refused", zap.String("code", p.Code), zap.String("from", r.RemoteAddr),
+				zap.Int("more_since_the_last_line", more))
 		}
 	}
 	switch p.Status {
@@ -175,7 +179,8 @@ func (a *API) requireRole(ctx context.Context, need broker.Role, what string) er
 		return nil
 	}
 	a.auditRefusal(ctx, what, broker.AuditEntry{Actor: who.Name, Code: "role_insufficient", Reason: what, CorrelationID: who.correlationID})
-	return broker.Errorf(broker.Forbidden, "role_insufficient", "cannot %s: it needs role %s, and token %s has %s", what, need, who.Name, who.Role)
+	return broker.Errorf(broker.Forbidden, "role_insufficient", "cannot %s: it needs role %s, and token %s has %s", what, need, who.Name,
+		who.Role)
 }
 
 // toProblem turns an error into the problem for the caller, and logs the details that the caller is
@@ -190,7 +195,8 @@ func (a *API) toProblem(ctx context.Context, err error) error {
 	}
 	p = problemOf(err)
 	if p.Status >= 500 && ctx.Err() == nil {
-		a.c.Log.Error("a request failed", zap.String("code", p.Code), zap.String("correlation_id", callerOf(ctx).correlationID), zap.Error(err))
+		a.c.Log.Error("a request failed", zap.String("code", p.Code), zap.String("correlation_id", callerOf(ctx).correlationID),
+			zap.Error(err))
 	}
 	return p
 }

@@ -19,7 +19,10 @@ func (a *API) handout(ctx context.Context, n broker.Node) (*api.Handout, error) 
 	}
 	out.MayBeHandedOut = len(out.Reasons) == 0
 	if c := h.Certificate; c != nil {
-		out.Certificate = &api.HandoutCertified{CertificateID: c.ID, MeetsPolicy: c.MeetsPolicy, Shortfalls: c.Shortfalls, IssuedAt: c.IssuedAt, ValidUntil: c.ValidUntil}
+		out.Certificate = &api.HandoutCertified{
+			CertificateID: c.ID, MeetsPolicy: c.MeetsPolicy, Shortfalls: c.Shortfalls,
+			IssuedAt: c.IssuedAt, ValidUntil: c.ValidUntil,
+		}
 	}
 	return out, nil
 }

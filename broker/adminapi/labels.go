@@ -44,10 +44,12 @@ func checkLabels(labels map[string]string) error {
 	}
 	for k, v := range labels {
 		if !labelKey.MatchString(k) {
-			return broker.Errorf(broker.Invalid, "label_invalid", "cannot set label %q: a key is up to 63 of a-z, 0-9, '.', '_', '/' and '-'", taskcatalog.Clean(k, 80))
+			return broker.Errorf(broker.Invalid, "label_invalid",
+				"cannot set label %q: a key is up to 63 of a-z, 0-9, '.', '_', '/' and '-'", taskcatalog.Clean(k, 80))
 		}
 		if !labelValue.MatchString(v) {
-			return broker.Errorf(broker.Invalid, "label_invalid", "cannot set label %s: its value has characters that are not allowed in selectors", k)
+			return broker.Errorf(broker.Invalid, "label_invalid",
+				"cannot set label %s: its value has characters that are not allowed in selectors", k)
 		}
 	}
 	return nil

@@ -38,7 +38,8 @@ func (a *API) actOnNode(ctx context.Context, in *actionInput) (*api.NodeActionRe
 		if err := a.requireRole(ctx, admin, flag+" a node's "+in.Action); err != nil {
 			return nil, err
 		}
-		if _, err := a.reasonFor(ctx, in.Body.Reason, "node."+in.Action, "node/"+taskcatalog.Clean(in.Node, 300), in.Action+" with "+flag); err != nil {
+		if _, err := a.reasonFor(ctx, in.Body.Reason, "node."+in.Action, "node/"+taskcatalog.Clean(in.Node, 300),
+			in.Action+" with "+flag); err != nil {
 			return nil, err
 		}
 	}
@@ -90,13 +91,15 @@ func (a *API) resume(ctx context.Context, n broker.Node, in api.NodeAction) (bro
 	case broker.Removing:
 		return a.remove(ctx, n, in)
 	}
-	return n, nil, broker.Errorf(broker.Refused, "nothing_to_resume", "cannot resume node %s: the node is %s, and only a draining or removing node can resume (did you mean activate?)", n.ID, n.Status)
+	return n, nil, broker.Errorf(broker.Refused, "nothing_to_resume",
+		"cannot resume node %s: the node is %s, and only a draining or removing node can resume (did you mean activate?)", n.ID, n.Status)
 }
 
 // quarantine keeps a node out by a person's decision. If the checks already keep the node out, from
 // then on only a person may let it in, and no run.
 func (a *API) quarantine(ctx context.Context, n broker.Node, in api.NodeAction) (broker.Node, *broker.Task, error) {
-	n, err := a.c.DB.Transition(ctx, callerOf(ctx).actor(), n.ID, store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: in.Reason})
+	n, err := a.c.DB.Transition(ctx, callerOf(ctx).actor(), n.ID,
+		store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: in.Reason})
 	return n, nil, err
 }
 
@@ -175,7 +178,8 @@ func (a *API) checkLetIn(ctx context.Context, n broker.Node) error {
 	if err != nil || was {
 		return err
 	}
-	return broker.Errorf(broker.Refused, "not_enrolled", "cannot cancel the drain of node %s: the node was never active (wait until the drain ends, or hostler node retire %s --force; then hostler node activate %s checks what is missing)", n.ID, n.ID, n.ID)
+	return broker.Errorf(broker.Refused, "not_enrolled",
+		"cannot cancel the drain of node %s: the node was never active (wait until the drain ends, or hostler node retire %s --force; then hostler node activate %s checks what is missing)", n.ID, n.ID, n.ID)
 }
 
 // stillDrained reports whether a node may still hold the mark of a drain although the node is in
@@ -225,7 +229,8 @@ func (a *API) remove(ctx context.Context, n broker.Node, in api.NodeAction) (bro
 		return n, nil, err
 	case broker.Retired, broker.Removing:
 	default:
-		return n, nil, broker.Errorf(broker.Refused, "transition_refused", "cannot remove node %s: the node is %s (retire the node first: hostler node retire %s)", n.ID, n.Status, n.ID)
+		return n, nil, broker.Errorf(broker.Refused, "transition_refused",
+			"cannot remove node %s: the node is %s (retire the node first: hostler node retire %s)", n.ID, n.Status, n.ID)
 	}
 	if !in.Force {
 		err := canRun(n, "node.uninstall")
@@ -320,7 +325,8 @@ func (a *API) checkNotEnding(ctx context.Context, n broker.Node, taskType, param
 	open, err := a.openTasks(ctx, n, taskType)
 	for _, t := range open {
 		if t.CancelRequested && sameIntent(t.Params, []byte(params)) {
-			return broker.Errorf(broker.Refused, "task_ending", "cannot begin %s of node %s again: task %s was canceled, and the agent has not reported its end yet (hostler task watch %s, then try again)", taskType, n.ID, t.ID, t.ID)
+			return broker.Errorf(broker.Refused, "task_ending",
+				"cannot begin %s of node %s again: task %s was canceled, and the agent has not reported its end yet (hostler task watch %s, then try again)", taskType, n.ID, t.ID, t.ID)
 		}
 	}
 	return err
@@ -370,5 +376,6 @@ func canRun(n broker.Node, taskType string) error {
 			return nil
 		}
 	}
-	return broker.Errorf(broker.Refused, "task_type_unsupported", "cannot ask node %s for %s: its agent does not support this task (remove a node that never enrolled; retire a node that no longer answers with --force)", n.ID, t.ID())
+	return broker.Errorf(broker.Refused, "task_type_unsupported",
+		"cannot ask node %s for %s: its agent does not support this task (remove a node that never enrolled; retire a node that no longer answers with --force)", n.ID, t.ID())
 }

@@ -39,7 +39,8 @@ func (a *API) denyNodeCertificate(ctx context.Context, in *denyCertificateInput)
 	if broker.AsError(err).Kind == broker.NotFound || err == nil && c.NodeID != n.ID {
 		// One text for both cases, so that the answer does not reveal whether another node has the
 		// certificate.
-		no := broker.Errorf(broker.NotFound, "certificate_not_found", "cannot deny certificate %q: node %s has no such certificate (see hostler node certificate list %s)",
+		no := broker.Errorf(broker.NotFound, "certificate_not_found",
+			"cannot deny certificate %q: node %s has no such certificate (see hostler node certificate list %s)",
 			taskcatalog.Clean(in.Serial, 64), n.ID, n.ID)
 		a.auditDenial(ctx, "certificate.deny", "node/"+n.ID, reason, no)
 		return nil, no

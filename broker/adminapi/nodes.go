@@ -35,7 +35,8 @@ func (a *API) checkHostnameScope(ctx context.Context, site, hostname string) err
 	if err != nil || !taken {
 		return err
 	}
-	return broker.Errorf(broker.Refused, "hostname_taken", "cannot use hostname %s at site %s: a node of a site that token %s may not see has this hostname (choose another hostname, or use a token of all sites)", hostname, site, who.Name)
+	return broker.Errorf(broker.Refused, "hostname_taken",
+		"cannot use hostname %s at site %s: a node of a site that token %s may not see has this hostname (choose another hostname, or use a token of all sites)", hostname, site, who.Name)
 }
 
 type nodesInput struct {
@@ -58,7 +59,8 @@ func (a *API) listNodes(ctx context.Context, in *nodesInput) (*api.NodeList, err
 	for _, l := range in.Label {
 		k, v, ok := strings.Cut(l, "=")
 		if !ok || k == "" {
-			return nil, broker.Errorf(broker.Invalid, "label_invalid", "cannot filter by label %q: write key=value", taskcatalog.Clean(l, 100))
+			return nil, broker.Errorf(broker.Invalid, "label_invalid", "cannot filter by label %q: write key=value",
+				taskcatalog.Clean(l, 100))
 		}
 		f.Labels[k] = v
 	}
@@ -100,7 +102,8 @@ func siteForbidden(who caller, site string) error {
 	if site == "" {
 		what = "nodes without a site"
 	}
-	return broker.Errorf(broker.Forbidden, "site_forbidden", "cannot reach %s: token %s is bound to %s", what, who.Name, strings.Join(who.Sites, ", "))
+	return broker.Errorf(broker.Forbidden, "site_forbidden", "cannot reach %s: token %s is bound to %s", what, who.Name,
+		strings.Join(who.Sites, ", "))
 }
 
 func nodeStatuses(list string) ([]broker.NodeStatus, error) {
@@ -111,7 +114,8 @@ func nodeStatuses(list string) ([]broker.NodeStatus, error) {
 		}
 		s := broker.NodeStatus(name)
 		if !slices.Contains(broker.NodeStatuses, s) {
-			return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: there is no such node status", taskcatalog.Clean(name, 40))
+			return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: there is no such node status",
+				taskcatalog.Clean(name, 40))
 		}
 		out = append(out, s)
 	}

@@ -25,9 +25,10 @@ type startOnboardingInput struct {
 // refusal names that run.
 func (a *API) startOnboarding(ctx context.Context, in *startOnboardingInput) (*api.Onboarding, error) {
 	b := in.Body
-	return a.beginOnboarding(ctx, order{in.Body, in.IdempotencyKey, "/onboardings", a.refusedAt(b.SiteID, b.Reason)}, func() (orders, error) {
-		return a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, []api.OnboardingMachine{b.OnboardingMachine})
-	})
+	return a.beginOnboarding(ctx, order{in.Body, in.IdempotencyKey, "/onboardings", a.refusedAt(b.SiteID, b.Reason)},
+		func() (orders, error) {
+			return a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, []api.OnboardingMachine{b.OnboardingMachine})
+		})
 }
 
 // beginOnboarding starts the run of an order, or returns the run of an earlier request.
@@ -47,10 +48,15 @@ func (a *API) beginOnboarding(ctx context.Context, o order, check func() (orders
 }
 
 // beginOnboardings starts all runs of an order, or returns the runs of an earlier request.
-func (a *API) beginOnboardings(ctx context.Context, o order, kind string, check func() (orders, error)) (*api.OnboardingBatchStarted, error) {
+func (a *API) beginOnboardings(ctx context.Context, o order, kind string, check func() (orders, error)) (*api.OnboardingBatchStarted,
+	error,
+) {
 	id, runs, err := a.beginBatch(ctx, o, onboardingKinds, func() (chain.Batch, []chain.Start, error) {
 		all, err := check()
-		return chain.Batch{Kind: kind, Site: all.site.Name, Parallel: all.profile.Policy.BatchMaxParallel, StopAfter: all.profile.Policy.BatchStopAfterFailures}, all.starts, err
+		return chain.Batch{
+			Kind: kind, Site: all.site.Name, Parallel: all.profile.Policy.BatchMaxParallel,
+			StopAfter: all.profile.Policy.BatchStopAfterFailures,
+		}, all.starts, err
 	})
 	if err != nil {
 		return nil, err
@@ -70,9 +76,10 @@ type startBatchInput struct {
 // startBatch begins runs for all machines of a list, or for none.
 func (a *API) startBatch(ctx context.Context, in *startBatchInput) (*api.OnboardingBatchStarted, error) {
 	b := in.Body
-	return a.beginOnboardings(ctx, order{b, in.IdempotencyKey, "/onboardings/batch", a.refusedAt(b.SiteID, b.Reason)}, onboarding.Kind, func() (orders, error) {
-		return a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, b.Nodes)
-	})
+	return a.beginOnboardings(ctx, order{b, in.IdempotencyKey, "/onboardings/batch", a.refusedAt(b.SiteID, b.Reason)}, onboarding.Kind,
+		func() (orders, error) {
+			return a.orders(ctx, b.SiteID, b.ProfileID, b.SKUID, b.Reason, b.Nodes)
+		})
 }
 
 type planOnboardingInput struct{ Body api.OnboardingBatch }
@@ -101,7 +108,10 @@ func planned(c chain.Chain[onboarding.Onboarding], o orders) (*api.OnboardingPla
 	if err != nil {
 		return nil, err
 	}
-	out := &api.OnboardingPlan{Site: o.site.Name, Profile: o.profile.Name, Parallel: o.profile.Policy.BatchMaxParallel, Stages: make([]api.PlannedStage, len(plan))}
+	out := &api.OnboardingPlan{
+		Site: o.site.Name, Profile: o.profile.Name, Parallel: o.profile.Policy.BatchMaxParallel,
+		Stages: make([]api.PlannedStage, len(plan)),
+	}
 	for i, p := range plan {
 		out.Stages[i] = plannedResource(p)
 		if p.Rescues == "" {
@@ -137,8 +147,12 @@ func (a *API) orders(ctx context.Context, site, profile, sku, reason string, mac
 		if err := a.hostnameFree(ctx, s); err != nil {
 			return o, err
 		}
-		if other, twice := o.add(callerOf(ctx), chain.Start{Kind: onboarding.Kind, Subject: s.Hostname, State: s, Locks: locks, Reason: reason}, s); twice {
-			return o, broker.Errorf(broker.Invalid, "onboarding_invalid", "cannot onboard: %s and %s have the same hostname or the same BMC", other, s.Hostname)
+		if other, twice := o.add(callerOf(ctx), chain.Start{
+			Kind: onboarding.Kind, Subject: s.Hostname, State: s, Locks: locks,
+			Reason: reason,
+		}, s); twice {
+			return o, broker.Errorf(broker.Invalid, "onboarding_invalid",
+				"cannot onboard: %s and %s have the same hostname or the same BMC", other, s.Hostname)
 		}
 	}
 	return o, nil
@@ -188,7 +202,9 @@ func (a *API) hostnameFree(ctx context.Context, s onboarding.Onboarding) error {
 	if err != nil || len(live) > 0 {
 		return err
 	}
-	return broker.Errorf(broker.Refused, "hostname_taken", "cannot use hostname %s: node %s has that hostname and is %s (remove that node first, or choose another hostname)", s.Hostname, there[0].ID, there[0].Status)
+	return broker.Errorf(broker.Refused, "hostname_taken",
+		"cannot use hostname %s: node %s has that hostname and is %s (remove that node first, or choose another hostname)", s.Hostname,
+		there[0].ID, there[0].Status)
 }
 
 // runError turns a refusal of the engine into an error for the caller.
@@ -197,9 +213,11 @@ func runError(err error) error {
 		t := l.Taken[0]
 		what, which, _ := strings.Cut(t.Lock, "/")
 		if what == "node" || what == "agent" {
-			return broker.Errorf(broker.Refused, "node_in_run", "cannot begin: run %s holds node %s (wait until the run ends, or cancel the run)", t.Run, which)
+			return broker.Errorf(broker.Refused, "node_in_run",
+				"cannot begin: run %s holds node %s (wait until the run ends, or cancel the run)", t.Run, which)
 		}
-		return broker.Errorf(broker.Refused, "onboarding_running", "cannot begin: run %s uses the %s %s (hostler onboarding show %s)", t.Run, what, t.Lock[strings.LastIndexByte(t.Lock, '/')+1:], t.Run)
+		return broker.Errorf(broker.Refused, "onboarding_running", "cannot begin: run %s uses the %s %s (hostler onboarding show %s)",
+			t.Run, what, t.Lock[strings.LastIndexByte(t.Lock, '/')+1:], t.Run)
 	}
 	if r, ok := errors.AsType[*chain.Refused](err); ok {
 		kind := broker.Refused

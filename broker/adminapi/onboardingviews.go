@@ -89,11 +89,14 @@ func onboardingResource(r chain.Record) api.Onboarding {
 	var s onboarding.Onboarding
 	_ = json.Unmarshal(r.State, &s) // a state of another version: the fields common to all runs are still shown
 	return api.Onboarding{
-		OnboardingID: r.ID, Kind: r.Kind, BatchID: orNull(r.Batch), NodeID: orNull(s.NodeID), SiteID: s.SiteID, Site: r.Site, ProfileID: s.ProfileID, Profile: s.Profile,
-		SKUID: s.SKU.ID, Hostname: hostnameOf(r), IPMIIP: s.IPMIIP, PXEMAC: orNull(s.PXEMAC), MAASSystemID: orNull(cmp.Or(s.SystemID, s.Adopts)), RequestedBy: r.RequestedBy,
+		OnboardingID: r.ID, Kind: r.Kind, BatchID: orNull(r.Batch), NodeID: orNull(s.NodeID), SiteID: s.SiteID, Site: r.Site,
+		ProfileID: s.ProfileID, Profile: s.Profile,
+		SKUID: s.SKU.ID, Hostname: hostnameOf(r), IPMIIP: s.IPMIIP, PXEMAC: orNull(s.PXEMAC),
+		MAASSystemID: orNull(cmp.Or(s.SystemID, s.Adopts)), RequestedBy: r.RequestedBy,
 		RunState: stateOf(r), RunTimes: timesOf(r),
 		LastObserved: api.ObservedMachine{
-			MAASStatus: s.Seen.Status, PowerState: s.Seen.Power, IPAddresses: s.Seen.IPs, Owner: s.Seen.Owner, LastSync: s.Seen.LastSync, ObservedAt: s.Seen.ObservedAt,
+			MAASStatus: s.Seen.Status, PowerState: s.Seen.Power, IPAddresses: s.Seen.IPs, Owner: s.Seen.Owner, LastSync: s.Seen.LastSync,
+			ObservedAt: s.Seen.ObservedAt,
 		},
 		BundleDigest: s.BundleDigest, Deploys: s.Deploys, Warnings: s.Warnings,
 	}

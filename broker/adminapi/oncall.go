@@ -31,9 +31,14 @@ const (
 )
 
 // addAttention adds the items that the person on call should see.
-func (a *API) addAttention(ctx context.Context, out *api.Status, sites []string, nodes []broker.Node, releases []store.Package, fleet agentrecords.Fleet) error {
+func (a *API) addAttention(ctx context.Context, out *api.Status, sites []string, nodes []broker.Node, releases []store.Package,
+	fleet agentrecords.Fleet,
+) error {
 	if err := a.c.Unwritable(); err != nil {
-		out.Alerts = append(out.Alerts, api.Alert{Code: "store_not_written", Message: "the broker that answers cannot write its database: " + err.Error()})
+		out.Alerts = append(out.Alerts, api.Alert{
+			Code:    "store_not_written",
+			Message: "the broker that answers cannot write its database: " + err.Error(),
+		})
 	}
 	if err := a.silent(ctx, out, sites); err != nil {
 		return err
@@ -53,7 +58,10 @@ func (a *API) addAttention(ctx context.Context, out *api.Status, sites []string,
 	}
 	var parts []api.StatusDevices
 	for _, d := range wrong {
-		parts = append(parts, api.StatusDevices{NodeID: d.NodeID, Hostname: d.Hostname, Site: d.Site, Missing: d.Missing, Unexpected: d.Unexpected, Since: d.Since})
+		parts = append(parts, api.StatusDevices{
+			NodeID: d.NodeID, Hostname: d.Hostname, Site: d.Site, Missing: d.Missing,
+			Unexpected: d.Unexpected, Since: d.Since,
+		})
 	}
 	out.Devices = truncate(out, "devices", parts)
 	drift, err := a.addDrifts(ctx, out, sites)
@@ -70,7 +78,11 @@ func (a *API) addAttention(ctx context.Context, out *api.Status, sites []string,
 		return err
 	}
 	for _, l := range left[:min(len(left), onScreen)] {
-		out.Alerts = append(out.Alerts, api.Alert{Code: "secrets_left", Since: l.Since, Message: "the secrets of node " + l.NodeID + " (" + l.Hostname + "), which is deleted, could not be removed; the broker tries again every few minutes (check the secret store)"})
+		out.Alerts = append(out.Alerts, api.Alert{
+			Code: "secrets_left", Since: l.Since,
+			Message: "the secrets of node " + l.NodeID + " (" + l.Hostname +
+				"), which is deleted, could not be removed; the broker tries again every few minutes (check the secret store)",
+		})
 	}
 	out.Behind = truncate(out, "behind", groupOutdated(nodes, a.agentsLack(nodes, releases, fleet), sets))
 	expiring, err := a.expiring(ctx, out.Now, sites, nodes)
@@ -96,9 +108,15 @@ func (a *API) silent(ctx context.Context, out *api.Status, sites []string) error
 		}
 		switch where := cmp.Or(c.Site, "none"); {
 		case c.Silent():
-			out.Alerts = append(out.Alerts, api.Alert{Code: presence.SiteSilent, Since: c.LastContact, Message: fmt.Sprintf("site %s: none of its %d nodes has made contact for %v%s (check the site's power, and the network between site and broker)", where, c.Nodes, broker.SilentAfter, still)})
+			out.Alerts = append(out.Alerts, api.Alert{
+				Code: presence.SiteSilent, Since: c.LastContact,
+				Message: fmt.Sprintf("site %s: none of its %d nodes has made contact for %v%s (check the site's power, and the network between site and broker)", where, c.Nodes, broker.SilentAfter, still),
+			})
 		case c.Active > 0:
-			out.Alerts = append(out.Alerts, api.Alert{Code: "nodes_silent", Message: fmt.Sprintf("site %s: %d of its %d nodes have not made contact for %v%s (check the network between site and broker)", where, c.Active+c.Offline, c.Nodes, broker.SilentAfter, still)})
+			out.Alerts = append(out.Alerts, api.Alert{
+				Code:    "nodes_silent",
+				Message: fmt.Sprintf("site %s: %d of its %d nodes have not made contact for %v%s (check the network between site and broker)", where, c.Active+c.Offline, c.Nodes, broker.SilentAfter, still),
+			})
 		}
 	}
 	return nil
@@ -109,9 +127,14 @@ func (a *API) silent(ctx context.Context, out *api.Status, sites []string) error
 func (a *API) heldBack(ctx context.Context, out *api.Status, sites []string) error {
 	held, err := a.c.DB.HeldBack(ctx, sites)
 	for _, h := range held[:min(len(held), onScreen)] {
-		alert := api.Alert{Code: "batch_stopped", Since: h.Since, Message: fmt.Sprintf("batch %s starts no more runs, and %d runs wait: %s (repair the cause, then %s)", h.Name, h.Left, taskcatalog.Clean(h.Why, 300), broker.RunKindOf(h.Kind).Command("retry --batch "+h.Name))}
+		alert := api.Alert{
+			Code: "batch_stopped", Since: h.Since,
+			Message: fmt.Sprintf("batch %s starts no more runs, and %d runs wait: %s (repair the cause, then %s)", h.Name, h.Left,
+				taskcatalog.Clean(h.Why, 300), broker.RunKindOf(h.Kind).Command("retry --batch "+h.Name)),
+		}
 		if h.What == store.HeldProfiles {
-			alert.Code, alert.Message = "profiles_stopped", fmt.Sprintf("resolver profiles for %s are sent to no further node, and %d nodes lack them: %s (repair the cause, then push a set again: hostler resolver push)", h.Name, h.Left, taskcatalog.Clean(h.Why, 300))
+			alert.Code, alert.Message = "profiles_stopped",
+				fmt.Sprintf("resolver profiles for %s are sent to no further node, and %d nodes lack them: %s (repair the cause, then push a set again: hostler resolver push)", h.Name, h.Left, taskcatalog.Clean(h.Why, 300))
 		}
 		out.Alerts = append(out.Alerts, alert)
 	}
@@ -154,7 +177,8 @@ func (a *API) addDrifts(ctx context.Context, out *api.Status, sites []string) (a
 	}
 	for _, d := range rows {
 		all = append(all, api.StatusDrift{
-			NodeID: d.NodeID, Hostname: d.Hostname, Site: d.Site, Rule: d.Rule, Severity: d.Severity, MAASStatus: d.Status, NodeStatus: string(d.NodeStatus), FirstSeen: d.FirstSeen,
+			NodeID: d.NodeID, Hostname: d.Hostname, Site: d.Site, Rule: d.Rule, Severity: d.Severity, MAASStatus: d.Status,
+			NodeStatus: string(d.NodeStatus), FirstSeen: d.FirstSeen,
 		})
 	}
 	worst := []string{string(reconcile.Critical), string(reconcile.High), string(reconcile.Medium), string(reconcile.Low)}
@@ -180,7 +204,10 @@ func example(have []string, name string) []string {
 func quarantined(nodes []broker.Node) (out []api.StatusNode) {
 	for _, n := range nodes {
 		if n.Status == broker.Quarantined {
-			out = append(out, api.StatusNode{NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, Reason: n.StatusReason, UpdatedAt: n.UpdatedAt})
+			out = append(out, api.StatusNode{
+				NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, Reason: n.StatusReason,
+				UpdatedAt: n.UpdatedAt,
+			})
 		}
 	}
 	return out
@@ -228,7 +255,10 @@ func groupOutdated(nodes []broker.Node, shall map[string]string, sets []store.Re
 			add(n, lack{"agent", n.AgentVersion, v})
 		}
 		if n.ResolverWanted != "" && n.ResolverWanted != n.ResolverDigest {
-			add(n, lack{"resolver profiles", cmp.Or(version[n.ResolverDigest], n.ResolverDigest), cmp.Or(version[n.ResolverWanted], n.ResolverWanted)})
+			add(n, lack{
+				"resolver profiles", cmp.Or(version[n.ResolverDigest], n.ResolverDigest),
+				cmp.Or(version[n.ResolverWanted], n.ResolverWanted),
+			})
 		}
 	}
 	slices.SortStableFunc(groups, func(a, b api.NodesBehind) int { return cmp.Compare(b.Nodes, a.Nodes) })

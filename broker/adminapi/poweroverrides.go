@@ -72,7 +72,8 @@ func (a *API) changeOverride(ctx context.Context, in *changeOverrideInput) (*api
 	if err != nil {
 		return nil, err
 	}
-	o, err := a.c.DB.SetPowerOverrideStatus(ctx, callerOf(ctx).actor(), s.ID, in.Override, broker.SiteStatus(in.Body.Status), taskcatalog.Clean(in.Body.Reason, 500))
+	o, err := a.c.DB.SetPowerOverrideStatus(ctx, callerOf(ctx).actor(), s.ID, in.Override, broker.SiteStatus(in.Body.Status),
+		taskcatalog.Clean(in.Body.Reason, 500))
 	if err != nil {
 		return nil, err
 	}
@@ -96,7 +97,8 @@ func (a *API) removeOverride(ctx context.Context, in *removeOverrideInput) (*api
 	if err != nil {
 		return nil, err
 	}
-	reason, err := a.reasonFor(ctx, in.Reason.Reason, "site.power_override.remove", "site/"+s.Name, "remove power override "+o.ID+" of site "+s.Name)
+	reason, err := a.reasonFor(ctx, in.Reason.Reason, "site.power_override.remove", "site/"+s.Name,
+		"remove power override "+o.ID+" of site "+s.Name)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +114,8 @@ func (a *API) removeOverride(ctx context.Context, in *removeOverrideInput) (*api
 
 func (a *API) overrideResource(o broker.PowerOverride) api.PowerOverride {
 	return api.PowerOverride{
-		ID: o.ID, SiteID: o.SiteID, SelectorType: string(o.SelectorType), SelectorValue: o.SelectorValue, VaultPath: o.VaultPath, Status: string(o.Status),
+		ID: o.ID, SiteID: o.SiteID, SelectorType: string(o.SelectorType), SelectorValue: o.SelectorValue, VaultPath: o.VaultPath,
+		Status:     string(o.Status),
 		LastUsedAt: o.LastUsedAt, Unused: o.Unused(a.c.Now()), CreatedAt: o.CreatedAt, UpdatedAt: o.UpdatedAt,
 	}
 }

@@ -84,14 +84,15 @@ func (a *API) updateProfile(ctx context.Context, in *updateProfileInput) (*api.S
 	if err != nil {
 		return nil, err
 	}
-	p, err := a.c.DB.UpdateProfile(ctx, callerOf(ctx).actor(), s.ID, in.Profile, taskcatalog.Clean(said.Reason, 500), func(p *broker.Profile) error {
-		c, err := in.Body.over(profileConfig(*p))
-		if err != nil {
-			return err
-		}
-		configureProfile(p, c)
-		return nil
-	})
+	p, err := a.c.DB.UpdateProfile(ctx, callerOf(ctx).actor(), s.ID, in.Profile, taskcatalog.Clean(said.Reason, 500),
+		func(p *broker.Profile) error {
+			c, err := in.Body.over(profileConfig(*p))
+			if err != nil {
+				return err
+			}
+			configureProfile(p, c)
+			return nil
+		})
 	if err != nil {
 		return nil, err
 	}
@@ -108,5 +109,8 @@ func profileConfig(p broker.Profile) api.SiteProfileConfig {
 }
 
 func profileResource(s broker.Site, p broker.Profile) api.SiteProfile {
-	return api.SiteProfile{ID: p.ID, SiteID: p.SiteID, Default: p.ID == s.DefaultProfileID, SiteProfileConfig: profileConfig(p), CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt}
+	return api.SiteProfile{
+		ID: p.ID, SiteID: p.SiteID, Default: p.ID == s.DefaultProfileID, SiteProfileConfig: profileConfig(p),
+		CreatedAt: p.CreatedAt, UpdatedAt: p.UpdatedAt,
+	}
 }

@@ -59,8 +59,10 @@ func (a *API) reconciliations(ctx context.Context, sites []broker.Site) ([]api.S
 			l = looks[at]
 		}
 		r := api.SiteReconciliation{
-			Site: s.Name, SiteID: s.ID, Status: string(s.Status), Nodes: int64(bound[s.Name]), Drifted: int64(drifted[s.Name]), InHand: l.Skipped,
-			Machines: l.Machines, Unmanaged: l.Unmanaged, RequestedAt: l.RequestedAt, LookedAt: l.LookedAt, CompleteAt: l.Complete, Trouble: l.Trouble,
+			Site: s.Name, SiteID: s.ID, Status: string(s.Status), Nodes: int64(bound[s.Name]), Drifted: int64(drifted[s.Name]),
+			InHand:   l.Skipped,
+			Machines: l.Machines, Unmanaged: l.Unmanaged, RequestedAt: l.RequestedAt, LookedAt: l.LookedAt, CompleteAt: l.Complete,
+			Trouble: l.Trouble,
 		}
 		r.Unreconciled = l.Unknown + max(0, r.Nodes-l.Nodes)
 		if l.Complete.IsZero() {
@@ -90,10 +92,12 @@ func (a *API) listDrift(ctx context.Context, in *driftInput) (*api.DriftList, er
 		return nil, err
 	}
 	if _, known := reconcile.RuleOf(in.Rule); in.Rule != "" && !known {
-		return nil, broker.Errorf(broker.Invalid, "rule_unknown", "there is no rule %q (see hostler site reconcile show SITE)", taskcatalog.Clean(in.Rule, 64))
+		return nil, broker.Errorf(broker.Invalid, "rule_unknown", "there is no rule %q (see hostler site reconcile show SITE)",
+			taskcatalog.Clean(in.Rule, 64))
 	}
 	page, next, err := a.c.DB.Drifts(ctx, store.DriftFilter{
-		Sites: sites, Rule: in.Rule, Severity: in.Severity, Resolved: in.Resolved, Since: a.c.DB.Now().Add(-recently), After: in.Cursor, Limit: pageLimit(in.Limit),
+		Sites: sites, Rule: in.Rule, Severity: in.Severity, Resolved: in.Resolved, Since: a.c.DB.Now().Add(-recently), After: in.Cursor,
+		Limit: pageLimit(in.Limit),
 	})
 	if err != nil {
 		return nil, err
@@ -137,7 +141,8 @@ func (a *API) driftResource(ctx context.Context, d store.DriftedNode, policies m
 			Remote string `json:"remote"`
 		}
 		_ = json.Unmarshal(d.Details, &shown)
-		out.Alert, out.Text = d.Severity, "the previous OS is still running: a certificate from before MAAS took the machine back was used from "+shown.Remote
+		out.Alert, out.Text = d.Severity,
+			"the previous OS is still running: a certificate from before MAAS took the machine back was used from "+shown.Remote
 	}
 	if r.Action == reconcile.Decommission && p.Mode(d.Rule) == reconcile.Act && d.Drift && d.Acts == 0 {
 		out.ActsAfter = d.FirstSeen.Add(p.Grace())
@@ -159,13 +164,15 @@ func (a *API) resolveDrift(ctx context.Context, in *resolveDriftInput) (*api.Dri
 	}
 	reason := strings.TrimSpace(taskcatalog.Clean(in.Body.Reason, 500))
 	if reason == "" {
-		return nil, broker.Errorf(broker.Invalid, "reason_missing", "cannot resolve the drift of node %s without a reason, which is recorded (--reason R)", n.ID)
+		return nil, broker.Errorf(broker.Invalid, "reason_missing",
+			"cannot resolve the drift of node %s without a reason, which is recorded (--reason R)", n.ID)
 	}
 	s, err := a.c.DB.ResolveDrift(ctx, callerOf(ctx).actor(), n.ID, reason)
 	if err != nil {
 		return nil, err
 	}
-	out, err := a.driftResource(ctx, store.DriftedNode{MAASState: s, Hostname: n.Hostname, Site: n.Site, NodeStatus: n.Status}, map[string]reconcile.Policy{})
+	out, err := a.driftResource(ctx, store.DriftedNode{MAASState: s, Hostname: n.Hostname, Site: n.Site, NodeStatus: n.Status},
+		map[string]reconcile.Policy{})
 	return &out, err
 }
 
@@ -181,9 +188,12 @@ func (a *API) runReconciliation(ctx context.Context, in *runReconciliationInput)
 	case err != nil:
 		return nil, err
 	case site.Status != broker.SiteActive:
-		return nil, broker.Errorf(broker.Refused, "site_disabled", "cannot reconcile site %s: the site is %s (hostler site enable %s)", site.Name, site.Status, site.Name)
+		return nil, broker.Errorf(broker.Refused, "site_disabled", "cannot reconcile site %s: the site is %s (hostler site enable %s)",
+			site.Name, site.Status, site.Name)
 	case site.APITokenSetAt.IsZero():
-		return nil, broker.Errorf(broker.Refused, "site_credentials_missing", "cannot reconcile site %s: the site has no MAAS token (hostler site credentials %s --maas-token-file FILE)", site.Name, site.Name)
+		return nil, broker.Errorf(broker.Refused, "site_credentials_missing",
+			"cannot reconcile site %s: the site has no MAAS token (hostler site credentials %s --maas-token-file FILE)", site.Name,
+			site.Name)
 	}
 	out := &api.ReconciliationRun{}
 	if in.Plan {
@@ -237,8 +247,9 @@ func planResources(plan []reconcile.Planned) []api.PlannedDrift {
 	out := []api.PlannedDrift{}
 	for _, p := range plan {
 		out = append(out, api.PlannedDrift{
-			NodeID: p.NodeID, Hostname: p.Hostname, NodeStatus: string(p.NodeStatus), MAASStatus: p.MAASStatus, Rule: p.ID, Severity: string(p.Severity),
-			Action: string(p.Action), Mode: string(p.Mode), Text: p.Says, Acts: p.Acts, ActsAfter: p.After, StoppedBy: p.StoppedBy,
+			NodeID: p.NodeID, Hostname: p.Hostname, NodeStatus: string(p.NodeStatus), MAASStatus: p.MAASStatus, Rule: p.ID,
+			Severity: string(p.Severity),
+			Action:   string(p.Action), Mode: string(p.Mode), Text: p.Says, Acts: p.Acts, ActsAfter: p.After, StoppedBy: p.StoppedBy,
 		})
 	}
 	return out
@@ -267,7 +278,8 @@ func reconcilePolicyResource(site string, raw json.RawMessage) (*api.SiteReconci
 	}
 	for _, r := range reconcile.Rules {
 		row := api.ReconcileRule{
-			Rule: r.ID, MAAS: r.MAAS, Nodes: []string{}, Severity: string(r.Severity), Action: string(r.Action), Alert: string(r.Alert), Text: r.Text,
+			Rule: r.ID, MAAS: r.MAAS, Nodes: []string{}, Severity: string(r.Severity), Action: string(r.Action), Alert: string(r.Alert),
+			Text: r.Text,
 			Mode: string(p.Mode(r.ID)), Default: string(r.Default),
 		}
 		for _, s := range r.Nodes {
@@ -290,37 +302,39 @@ func (a *API) setReconcilePolicy(ctx context.Context, in *setReconcilePolicyInpu
 	}
 	reason := strings.TrimSpace(taskcatalog.Clean(in.Body.Reason, 500))
 	if reason == "" {
-		return nil, broker.Errorf(broker.Invalid, "reason_missing", "cannot change the reconcile policy without a reason, which is recorded (--reason R)")
+		return nil, broker.Errorf(broker.Invalid, "reason_missing",
+			"cannot change the reconcile policy without a reason, which is recorded (--reason R)")
 	}
-	raw, err := a.c.DB.ChangeReconcilePolicy(ctx, callerOf(ctx).actor(), s.Name, reason, func(before json.RawMessage) (json.RawMessage, error) {
-		p, err := reconcile.PolicyOf(before)
-		if err != nil {
-			return nil, err
-		}
-		put := in.Body
-		for rule, mode := range put.Modes {
-			if p.Modes == nil {
-				p.Modes = map[string]reconcile.Mode{}
+	raw, err := a.c.DB.ChangeReconcilePolicy(ctx, callerOf(ctx).actor(), s.Name, reason,
+		func(before json.RawMessage) (json.RawMessage, error) {
+			p, err := reconcile.PolicyOf(before)
+			if err != nil {
+				return nil, err
 			}
-			p.Modes[rule] = reconcile.Mode(mode)
-		}
-		for _, f := range []struct {
-			into *int
-			from *int
-		}{
-			{&p.MaxSharePercent, put.MaxSharePercent},
-			{&p.AtLeast, put.AtLeast},
-			{&p.ConfirmSeconds, put.ConfirmSeconds},
-			{&p.RetiredGraceSeconds, put.RetiredGraceSeconds},
-			{&p.DecommissionsAtOnce, put.DecommissionsAtOnce},
-		} {
-			*f.into = *cmp.Or(f.from, f.into)
-		}
-		if err := p.Check(); err != nil {
-			return nil, err
-		}
-		return taskcatalog.Encode(p)
-	})
+			put := in.Body
+			for rule, mode := range put.Modes {
+				if p.Modes == nil {
+					p.Modes = map[string]reconcile.Mode{}
+				}
+				p.Modes[rule] = reconcile.Mode(mode)
+			}
+			for _, f := range []struct {
+				into *int
+				from *int
+			}{
+				{&p.MaxSharePercent, put.MaxSharePercent},
+				{&p.AtLeast, put.AtLeast},
+				{&p.ConfirmSeconds, put.ConfirmSeconds},
+				{&p.RetiredGraceSeconds, put.RetiredGraceSeconds},
+				{&p.DecommissionsAtOnce, put.DecommissionsAtOnce},
+			} {
+				*f.into = *cmp.Or(f.from, f.into)
+			}
+			if err := p.Check(); err != nil {
+				return nil, err
+			}
+			return taskcatalog.Encode(p)
+		})
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,10 @@ type recordingsInput struct {
 }
 
 func (a *API) listRecordings(ctx context.Context, in *recordingsInput) (*api.RecordingList, error) {
-	f := store.RecordingFilter{Sites: callerOf(ctx).sites(), OpenedBy: in.OpenedBy, From: in.From, To: in.To, After: in.Cursor, Limit: pageLimit(in.Limit)}
+	f := store.RecordingFilter{
+		Sites: callerOf(ctx).sites(), OpenedBy: in.OpenedBy, From: in.From, To: in.To, After: in.Cursor,
+		Limit: pageLimit(in.Limit),
+	}
 	if in.Node != "" {
 		n, err := a.node(ctx, in.Node)
 		if err != nil {
@@ -41,8 +44,10 @@ func (a *API) listRecordings(ctx context.Context, in *recordingsInput) (*api.Rec
 			return nil, err
 		}
 		out.Items[i] = api.Recording{
-			SessionID: r.ID, NodeID: r.NodeID, Hostname: n.Hostname, Site: r.Site, Username: r.Username, OpenedBy: r.OpenedBy, Reason: r.Reason, EndCode: r.EndCode,
-			BeganAt: r.CreatedAt, EndedAt: r.ClosedAt, Bytes: r.Bytes, Lost: r.Lost, Blocks: r.Blocks, Ended: !r.RecordedAt.IsZero(), DroppedAt: r.DroppedAt,
+			SessionID: r.ID, NodeID: r.NodeID, Hostname: n.Hostname, Site: r.Site, Username: r.Username, OpenedBy: r.OpenedBy,
+			Reason: r.Reason, EndCode: r.EndCode,
+			BeganAt: r.CreatedAt, EndedAt: r.ClosedAt, Bytes: r.Bytes, Lost: r.Lost, Blocks: r.Blocks, Ended: !r.RecordedAt.IsZero(),
+			DroppedAt: r.DroppedAt,
 		}
 	}
 	if len(page) == f.Limit {
@@ -76,8 +81,12 @@ func (a *API) mayRead(ctx context.Context, id string) error {
 	if err != nil || v.OpenedBy == who.Name || who.Role.Covers(broker.RolePlatformAdmin) {
 		return err
 	}
-	err = broker.Errorf(broker.Forbidden, "recording_not_yours", "cannot read the recording of session %s: %s opened it (ask a platform_admin)", v.ID, v.OpenedBy)
-	a.auditRefusal(ctx, "get-recording", broker.AuditEntry{Actor: who.Name, Code: "recording_not_yours", Reason: "terminal/" + v.ID, CorrelationID: who.correlationID})
+	err = broker.Errorf(broker.Forbidden, "recording_not_yours",
+		"cannot read the recording of session %s: %s opened it (ask a platform_admin)", v.ID, v.OpenedBy)
+	a.auditRefusal(ctx, "get-recording", broker.AuditEntry{
+		Actor: who.Name, Code: "recording_not_yours", Reason: "terminal/" + v.ID,
+		CorrelationID: who.correlationID,
+	})
 	return err
 }
 
@@ -89,11 +98,13 @@ func (a *API) hasRecording(ctx context.Context, id string) (blocks int64, err er
 	case err != nil:
 		return 0, err
 	case !dropped.IsZero():
-		return 0, broker.Errorf(broker.Refused, "recording_dropped", "cannot read the recording of session %s: the recording was deleted on %s, at the end of its site's retention time (its entries in the audit log stay)", id, dropped.UTC().Format(time.RFC3339))
+		return 0, broker.Errorf(broker.Refused, "recording_dropped",
+			"cannot read the recording of session %s: the recording was deleted on %s, at the end of its site's retention time (its entries in the audit log stay)", id, dropped.UTC().Format(time.RFC3339))
 	}
 	last, err := a.c.DB.LastBlock(ctx, id)
 	if err == nil && last.Seq < 0 {
-		err = broker.Errorf(broker.NotFound, "recording_missing", "cannot read the recording of session %s: there is none, because the session never began", id)
+		err = broker.Errorf(broker.NotFound, "recording_missing",
+			"cannot read the recording of session %s: there is none, because the session never began", id)
 	}
 	return last.Seq + 1, err
 }
@@ -129,7 +140,8 @@ func (a *API) getCast(ctx context.Context, in *RecordingInput) (*huma.StreamResp
 			}
 		}
 		if read < blocks { // dropped meanwhile
-			a.abortStream(broker.Errorf(broker.Refused, "recording_broken", "the recording of session %s now has %d blocks, and had %d when the broker began to read it", v.ID, read, blocks))
+			a.abortStream(broker.Errorf(broker.Refused, "recording_broken",
+				"the recording of session %s now has %d blocks, and had %d when the broker began to read it", v.ID, read, blocks))
 		}
 	}}, nil
 }
@@ -144,7 +156,8 @@ func (a *API) verifyRecording(ctx context.Context, in *RecordingInput) (*api.Rec
 		return nil, err
 	}
 	out := &api.RecordingReport{
-		SessionID: r.SessionID, Complete: r.Complete, Intact: r.Intact, Ended: r.Ended, Blocks: r.Blocks, Bytes: r.Bytes, Until: r.Until, Lost: r.Lost, What: r.What,
+		SessionID: r.SessionID, Complete: r.Complete, Intact: r.Intact, Ended: r.Ended, Blocks: r.Blocks, Bytes: r.Bytes, Until: r.Until,
+		Lost: r.Lost, What: r.What,
 	}
 	if told == nil {
 		return out, nil

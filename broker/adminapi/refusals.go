@@ -55,7 +55,8 @@ func (a *API) reasonFor(ctx context.Context, reason, action, subject, what strin
 	if reason = taskcatalog.Clean(strings.TrimSpace(reason), 500); reason != "" {
 		return reason, nil
 	}
-	no := broker.Errorf(broker.Invalid, "reason_missing", "cannot %s without a reason, which is recorded in the audit log (--reason R)", what)
+	no := broker.Errorf(broker.Invalid, "reason_missing", "cannot %s without a reason, which is recorded in the audit log (--reason R)",
+		what)
 	a.auditDenial(ctx, action, subject, "", no)
 	return "", no
 }
@@ -64,7 +65,10 @@ func (a *API) reasonFor(ctx context.Context, reason, action, subject, what strin
 // once a minute with their number.
 func (a *API) auditDenial(ctx context.Context, action, subject, reason string, no *broker.Error) {
 	who := callerOf(ctx)
-	e := broker.AuditEntry{Actor: who.Name, Action: action, Subject: subject, Code: no.Code, Reason: taskcatalog.Clean(no.Message, 1000), CorrelationID: who.correlationID}
+	e := broker.AuditEntry{
+		Actor: who.Name, Action: action, Subject: subject, Code: no.Code, Reason: taskcatalog.Clean(no.Message, 1000),
+		CorrelationID: who.correlationID,
+	}
 	if !a.due(action+" "+subject+": "+e.Reason, &e) {
 		return
 	}

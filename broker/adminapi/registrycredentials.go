@@ -36,12 +36,16 @@ type setRegistryInput struct {
 // the secret, and both carry the same generation. A crash between the two leaves a pair that is
 // refused when used; the same request repeated repairs it.
 func (a *API) setRegistryCredential(ctx context.Context, in *setRegistryInput) (*api.RegistryCredential, error) {
-	c := broker.RegistryCredential{Registry: broker.RegistryName(in.Registry, in.Body.PlainHTTP), Username: in.Body.Username, PlainHTTP: in.Body.PlainHTTP, Generation: rand.Text()}
+	c := broker.RegistryCredential{
+		Registry: broker.RegistryName(in.Registry, in.Body.PlainHTTP), Username: in.Body.Username,
+		PlainHTTP: in.Body.PlainHTTP, Generation: rand.Text(),
+	}
 	account, err := registry.NewAccount(c, in.Body.Password)
 	if err != nil {
 		return nil, err
 	}
-	if c.Reason, err = a.reasonFor(ctx, in.Body.Reason, "registry_credential.set", "registry/"+c.Registry, "store a credential of registry "+c.Registry); err != nil {
+	if c.Reason, err = a.reasonFor(ctx, in.Body.Reason, "registry_credential.set", "registry/"+c.Registry,
+		"store a credential of registry "+c.Registry); err != nil {
 		return nil, err
 	}
 	if account, err = a.c.Registries.Try(ctx, c, account); err != nil {
@@ -86,7 +90,8 @@ func (a *API) removeRegistryCredential(ctx context.Context, in *removeRegistryIn
 	if err != nil {
 		return nil, err
 	}
-	reason, err := a.reasonFor(ctx, in.Reason.Reason, "registry_credential.remove", "registry/"+c.Registry, "remove the credential of registry "+c.Registry)
+	reason, err := a.reasonFor(ctx, in.Reason.Reason, "registry_credential.remove", "registry/"+c.Registry,
+		"remove the credential of registry "+c.Registry)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,8 @@ type resolverPushInput struct{ Body api.ResolverPush }
 func (a *API) pushResolverSet(ctx context.Context, in *resolverPushInput) (*api.ResolverSet, error) {
 	set, problems := profiles.Decode(in.Body.Profiles)
 	if len(problems) > 0 {
-		return nil, broker.Errorf(broker.Invalid, "resolver_profiles_invalid", "cannot store resolver profiles %s: %s (hostler resolver validate shows all problems)", in.Body.Version, problems.Error())
+		return nil, broker.Errorf(broker.Invalid, "resolver_profiles_invalid",
+			"cannot store resolver profiles %s: %s (hostler resolver validate shows all problems)", in.Body.Version, problems.Error())
 	}
 	raw, err := set.Encode()
 	if err != nil {
@@ -81,7 +82,8 @@ func (a *API) selector(ctx context.Context, text string) (broker.Selector, error
 		return s, err
 	}
 	if strings.Contains(","+s.String(), ",status=") {
-		return s, broker.Errorf(broker.Invalid, "selector_invalid", "cannot use the selector %q: a node's status changes (select by facts and labels)", taskcatalog.Clean(text, 200))
+		return s, broker.Errorf(broker.Invalid, "selector_invalid",
+			"cannot use the selector %q: a node's status changes (select by facts and labels)", taskcatalog.Clean(text, 200))
 	}
 	if s.Refs() == nil {
 		return s, nil
@@ -99,7 +101,8 @@ func (a *API) selector(ctx context.Context, text string) (broker.Selector, error
 
 func (a *API) wantResource(ctx context.Context, w store.ResolverWant) (api.ResolverWant, error) {
 	out := api.ResolverWant{
-		Selector: w.Selector, Version: w.Version, Digest: w.Digest, WantedBy: w.WantedBy, WantedAt: w.WantedAt, StoppedAt: w.StoppedAt, StopReason: w.StopReason,
+		Selector: w.Selector, Version: w.Version, Digest: w.Digest, WantedBy: w.WantedBy, WantedAt: w.WantedAt, StoppedAt: w.StoppedAt,
+		StopReason: w.StopReason,
 	}
 	nodes, confirmed, err := a.c.DB.CountResolver(ctx, w.ID)
 	out.Nodes, out.Confirmed = nodes, confirmed
@@ -132,7 +135,10 @@ func (a *API) showResolver(ctx context.Context, in *NodeInput) (*api.NodeResolve
 
 func (a *API) nodeResolver(ctx context.Context, n broker.Node) (*api.NodeResolver, error) {
 	out := &api.NodeResolver{NodeID: n.ID, Hostname: n.Hostname, Confirmed: n.ResolverWanted == "" || n.ResolverWanted == n.ResolverDigest}
-	for to, digest := range map[*string]string{&out.Wanted: n.ResolverWanted, &out.InForce: n.ResolverDigest, &out.Before: n.ResolverBefore} {
+	for to, digest := range map[*string]string{
+		&out.Wanted: n.ResolverWanted, &out.InForce: n.ResolverDigest,
+		&out.Before: n.ResolverBefore,
+	} {
 		var err error
 		if *to, err = a.versionOf(ctx, digest); err != nil {
 			return nil, err
@@ -178,7 +184,8 @@ func (a *API) rollBackResolver(ctx context.Context, in *resolverRollbackInput) (
 	to := in.Body.To
 	if to == "" {
 		if to = n.ResolverBefore; to == "" {
-			return nil, broker.Errorf(broker.Refused, "resolver_nothing_before", "cannot roll node %s back: the node had no other resolver profiles before (name a version with --to)", n.ID)
+			return nil, broker.Errorf(broker.Refused, "resolver_nothing_before",
+				"cannot roll node %s back: the node had no other resolver profiles before (name a version with --to)", n.ID)
 		}
 	}
 	selector, err := broker.ParseSelector(n.ID)
@@ -207,7 +214,8 @@ func (a *API) explainResolver(ctx context.Context, in *explainInput) (*api.Resol
 		return nil, err
 	}
 	if !profiles.KnownStep(in.Step) {
-		return nil, broker.Errorf(broker.NotFound, "unknown_step", "there is no step kind %q (%s)", taskcatalog.Clean(in.Step, 64), strings.Join(profiles.Steps(), ", "))
+		return nil, broker.Errorf(broker.NotFound, "unknown_step", "there is no step kind %q (%s)", taskcatalog.Clean(in.Step, 64),
+			strings.Join(profiles.Steps(), ", "))
 	}
 	set := profiles.Minimal()
 	if n.ResolverDigest != "" && n.ResolverDigest != set.Digest() {
@@ -217,13 +225,15 @@ func (a *API) explainResolver(ctx context.Context, in *explainInput) (*api.Resol
 		}
 		var problems profiles.Problems
 		if set, problems = profiles.Decode(kept.Profiles); len(problems) > 0 {
-			return nil, broker.Errorf(broker.Internal, "resolver_profiles_invalid", "cannot read resolver profiles %s: %s", kept.Version, problems.Error())
+			return nil, broker.Errorf(broker.Internal, "resolver_profiles_invalid", "cannot read resolver profiles %s: %s", kept.Version,
+				problems.Error())
 		}
 		set.Version = kept.Version
 	}
 	e := set.Explain(n.Capabilities, in.Step)
 	out := &api.ResolverExplanation{
-		NodeID: n.ID, Hostname: n.Hostname, Step: e.Step, Version: e.Version, Digest: e.Digest, Rule: e.Rule, Profile: e.Profile, Argv: e.Argv, Code: e.Code,
+		NodeID: n.ID, Hostname: n.Hostname, Step: e.Step, Version: e.Version, Digest: e.Digest, Rule: e.Rule, Profile: e.Profile,
+		Argv: e.Argv, Code: e.Code,
 	}
 	for _, r := range e.Rules {
 		rule := api.ResolverRule{Name: r.Name, At: r.At, Matched: r.Matched, Won: r.Won}

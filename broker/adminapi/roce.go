@@ -22,7 +22,8 @@ func (a *API) listRoCE(ctx context.Context, in *roceInput) (*api.RoCEList, error
 	}
 	hostname, ok := broker.CanonicalHostname(in.Hostname)
 	if !ok && in.Hostname != "" {
-		return nil, broker.Errorf(broker.Invalid, "roce_invalid", "cannot list RoCE assignments: %q is not a hostname", taskcatalog.Clean(in.Hostname, 100))
+		return nil, broker.Errorf(broker.Invalid, "roce_invalid", "cannot list RoCE assignments: %q is not a hostname",
+			taskcatalog.Clean(in.Hostname, 100))
 	}
 	all, err := a.c.DB.RoCEAssignments(ctx, s.ID, hostname)
 	if err != nil {
@@ -47,7 +48,10 @@ func (a *API) putRoCE(ctx context.Context, in *putRoCEInput) (*api.RoCEResult, e
 	}
 	items := make([]broker.RoCEAssignment, len(in.Body.Items))
 	for i, r := range in.Body.Items {
-		items[i] = broker.RoCEAssignment{ID: uuid.NewString(), SiteID: s.ID, Hostname: r.Hostname, Interface: r.Interface, IPv4CIDR: r.IPv4CIDR}
+		items[i] = broker.RoCEAssignment{
+			ID: uuid.NewString(), SiteID: s.ID, Hostname: r.Hostname, Interface: r.Interface,
+			IPv4CIDR: r.IPv4CIDR,
+		}
 	}
 	created, updated, err := a.c.DB.PutRoCE(ctx, callerOf(ctx).actor(), s.ID, items, taskcatalog.Clean(in.Body.Reason, 500))
 	if err != nil {

@@ -54,8 +54,9 @@ func (a *API) rolloutOf(ctx context.Context, b api.RolloutStart) (s chain.Start,
 		return s, err
 	}
 	req := rollout.Request{
-		Release: release, Selector: taskcatalog.Clean(strings.TrimSpace(b.Selector), 4000), OnFailure: rollout.OnFailure(cmp.Or(b.OnFailure, string(rollout.Pause))),
-		Safety: broker.SafetyPolicy(cmp.Or(b.SafetyPolicy, string(broker.OnlyIdle))), AllowRollback: b.AllowRollback, Force: b.Force,
+		Release: release, Selector: taskcatalog.Clean(strings.TrimSpace(b.Selector), 4000),
+		OnFailure: rollout.OnFailure(cmp.Or(b.OnFailure, string(rollout.Pause))),
+		Safety:    broker.SafetyPolicy(cmp.Or(b.SafetyPolicy, string(broker.OnlyIdle))), AllowRollback: b.AllowRollback, Force: b.Force,
 		Reason: taskcatalog.Clean(strings.TrimSpace(b.Reason), 500), RequestedBy: who.Name, Plan: planOf(b),
 	}
 	state, err := rollout.New(req, all)
@@ -64,7 +65,9 @@ func (a *API) rolloutOf(ctx context.Context, b api.RolloutStart) (s chain.Start,
 	}
 	site := siteOfMembers(state, all)
 	if site == broker.NoSite && who.sites() != nil {
-		return s, broker.Errorf(broker.Refused, "rollout_sites", "cannot roll %s out to nodes of several sites with a token of some sites (one rollout for each site: --nodes site=SITE)", release.Version)
+		return s, broker.Errorf(broker.Refused, "rollout_sites",
+			"cannot roll %s out to nodes of several sites with a token of some sites (one rollout for each site: --nodes site=SITE)",
+			release.Version)
 	}
 	return chain.Start{
 		Kind: rollout.Kind, Site: site, Subject: release.Version, State: state,
@@ -74,7 +77,8 @@ func (a *API) rolloutOf(ctx context.Context, b api.RolloutStart) (s chain.Start,
 
 func planOf(b api.RolloutStart) rollout.Plan {
 	p := rollout.Plan{
-		Canary: 1, Waves: b.Waves, WaveBy: taskcatalog.Clean(b.WaveBy, 100), Concurrency: cmp.Or(b.Concurrency, 10), SoakSeconds: 600, MaxFailures: cmp.Or(b.MaxFailures, 1),
+		Canary: 1, Waves: b.Waves, WaveBy: taskcatalog.Clean(b.WaveBy, 100), Concurrency: cmp.Or(b.Concurrency, 10), SoakSeconds: 600,
+		MaxFailures: cmp.Or(b.MaxFailures, 1),
 	}
 	if b.Canary != nil {
 		p.Canary = *b.Canary
@@ -177,7 +181,10 @@ func (a *API) actOnRollout(ctx context.Context, in *rolloutActionInput) (*api.Ro
 	if err != nil {
 		return nil, err
 	}
-	o := chain.Order{ID: r.ID, Actor: a.orderedBy(ctx), Action: rolloutAction(in.Action, r), Reason: taskcatalog.Clean(strings.TrimSpace(in.Body.Reason), 500)}
+	o := chain.Order{
+		ID: r.ID, Actor: a.orderedBy(ctx), Action: rolloutAction(in.Action, r),
+		Reason: taskcatalog.Clean(strings.TrimSpace(in.Body.Reason), 500),
+	}
 	if in.Action != "resume" {
 		if o.Reason, err = a.reasonFor(ctx, in.Body.Reason, "run."+string(o.Action), "run/"+r.ID, in.Action+" rollout "+r.ID); err != nil {
 			return nil, err
@@ -190,11 +197,13 @@ func (a *API) actOnRollout(ctx context.Context, in *rolloutActionInput) (*api.Ro
 		o.Action = chain.Rerun
 	}
 	if s := rollout.Parse(r.State); in.Action == "resume" && (r.Asked == chain.AskMark || s.Stopping(r)) {
-		return nil, broker.Errorf(broker.Refused, "rollout_stopping", "cannot resume rollout %s: the rollout stops when the nodes under way have ended (wait for this: hostler rollout watch %s; then resume the rollout)", r.ID, r.ID)
+		return nil, broker.Errorf(broker.Refused, "rollout_stopping",
+			"cannot resume rollout %s: the rollout stops when the nodes under way have ended (wait for this: hostler rollout watch %s; then resume the rollout)", r.ID, r.ID)
 	}
 	r, err = a.c.Runs.Act(ctx, o)
 	if no, refused := errors.AsType[*chain.Refused](err); refused && no.Code == "run_compensating" {
-		return nil, broker.Errorf(broker.Refused, "rollout_aborting", "cannot %s rollout %s: the rollout is being aborted: no further node begins, and the rollout ends when the nodes under way have ended (hostler rollout watch %s; if the abort failed: hostler rollout abort %s --reason R again)", in.Action, in.Rollout, in.Rollout, in.Rollout)
+		return nil, broker.Errorf(broker.Refused, "rollout_aborting",
+			"cannot %s rollout %s: the rollout is being aborted: no further node begins, and the rollout ends when the nodes under way have ended (hostler rollout watch %s; if the abort failed: hostler rollout abort %s --reason R again)", in.Action, in.Rollout, in.Rollout, in.Rollout)
 	}
 	if err != nil {
 		return nil, runError(err)

@@ -22,9 +22,12 @@ func (a *API) rolloutResource(ctx context.Context, r chain.Record) (*api.Rollout
 func rolloutResource(ctx context.Context, r chain.Record, s rollout.Rollout) *api.Rollout {
 	out := &api.Rollout{
 		RolloutID: r.ID, Release: s.Release.Version, ReleaseDigest: s.Release.Digest, Selector: s.Selector, Site: siteOf(r.Site),
-		Canary: s.Plan.Canary, WaveBy: s.Plan.WaveBy, Concurrency: s.Plan.Concurrency, SoakSeconds: s.Plan.SoakSeconds, MaxFailures: s.Plan.MaxFailures,
-		OnFailure: string(s.OnFailure), SafetyPolicy: string(s.Safety), AllowRollback: s.AllowRollback, Force: s.Force, Reason: s.Reason, RequestedBy: r.RequestedBy,
-		Status: string(r.Status), Ended: r.Status.Ended(), CurrentStage: r.Stage, Waiting: taskcatalog.Clean(r.Waiting, 500), Asked: string(r.Asked), RecommendedNextAction: r.NextAction,
+		Canary: s.Plan.Canary, WaveBy: s.Plan.WaveBy, Concurrency: s.Plan.Concurrency, SoakSeconds: s.Plan.SoakSeconds,
+		MaxFailures: s.Plan.MaxFailures,
+		OnFailure:   string(s.OnFailure), SafetyPolicy: string(s.Safety), AllowRollback: s.AllowRollback, Force: s.Force, Reason: s.Reason,
+		RequestedBy: r.RequestedBy,
+		Status:      string(r.Status), Ended: r.Status.Ended(), CurrentStage: r.Stage, Waiting: taskcatalog.Clean(r.Waiting, 500),
+		Asked: string(r.Asked), RecommendedNextAction: r.NextAction,
 		Members: len(s.Members), Counts: countsOfMembers(s, -1), Failures: s.Failures(), Waves: []api.RolloutWave{},
 		RequestedAt: r.RequestedAt, StartedAt: r.StartedAt, SoaksSince: s.SoakFrom, CompletedAt: r.CompletedAt, UpdatedAt: r.UpdatedAt,
 	}
@@ -33,7 +36,8 @@ func rolloutResource(ctx context.Context, r chain.Record, s rollout.Rollout) *ap
 		switch {
 		case r.Status.Moving():
 		case r.Direction == chain.Undo:
-			out.RecommendedNextAction = "repair the cause, then hostler rollout abort " + r.ID + " --reason R, which continues where the rollout stopped"
+			out.RecommendedNextAction = "repair the cause, then hostler rollout abort " + r.ID +
+				" --reason R, which continues where the rollout stopped"
 		case f.Code == chain.CodeMarked:
 			out.RecommendedNextAction = "hostler rollout resume " + r.ID + "; or hostler rollout abort " + r.ID + " --reason R"
 		}
@@ -83,7 +87,8 @@ func (a *API) rolloutMembers(ctx context.Context, r chain.Record, s rollout.Roll
 	out := make([]api.RolloutMember, 0, len(s.Members))
 	for _, m := range s.Members {
 		item := api.RolloutMember{
-			NodeID: m.NodeID, Hostname: m.Hostname, Wave: s.Waves[m.Wave].Name, FromVersion: m.From, Result: string(m.Result), Code: m.Code, Why: m.Why, NotBack: m.Back,
+			NodeID: m.NodeID, Hostname: m.Hostname, Wave: s.Waves[m.Wave].Name, FromVersion: m.From, Result: string(m.Result), Code: m.Code,
+			Why: m.Why, NotBack: m.Back,
 			Counts: m.Counts == rollout.Counted, Parked: m.Parked, RunID: m.Current(r.ID), Seconds: m.Seconds,
 		}
 		if m.Result.Moving() {

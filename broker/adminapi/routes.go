@@ -233,7 +233,9 @@ func jsonRoute[I, O any](handle func(*API, context.Context, *I) (*O, error)) fun
 }
 
 // streams makes a route of a method that writes its own answer with a content type.
-func streams[I any](contentType string, handle func(*API, context.Context, *I) (*huma.StreamResponse, error)) func(*API, huma.API, huma.Operation) {
+func streams[I any](
+	contentType string, handle func(*API, context.Context, *I) (*huma.StreamResponse, error),
+) func(*API, huma.API, huma.Operation) {
 	return func(a *API, h huma.API, op huma.Operation) {
 		declareStream(&op, contentType)
 		huma.Register(h, op, func(ctx context.Context, in *I) (*huma.StreamResponse, error) {

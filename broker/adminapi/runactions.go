@@ -22,7 +22,10 @@ var needsReason = []chain.Action{chain.RestartClean, chain.Cancel, chain.Adopt, 
 
 // runOrder makes the engine's order from an operator's action on a run. Code: reason_missing.
 func (a *API) runOrder(ctx context.Context, r chain.Record, action string, body api.RunOrder) (o chain.Order, err error) {
-	o = chain.Order{ID: r.ID, Actor: a.orderedBy(ctx), Action: runActions[action], Reason: taskcatalog.Clean(strings.TrimSpace(body.Reason), 500)}
+	o = chain.Order{
+		ID: r.ID, Actor: a.orderedBy(ctx), Action: runActions[action],
+		Reason: taskcatalog.Clean(strings.TrimSpace(body.Reason), 500),
+	}
 	if body.Stage != "" {
 		o.Seen = &chain.Seen{Stage: body.Stage, Class: chain.Class(body.FailureClass)}
 	}
@@ -41,7 +44,8 @@ func (a *API) actOn(ctx context.Context, of kinds, id, action string, body api.R
 	}
 	kind := broker.RunKindOf(r.Kind)
 	if kind.OwnActions {
-		return r, broker.Errorf(broker.Refused, "run_actions_own", "cannot %s run %s: runs of kind %s have actions of their own (hostler help %s)", action, r.ID, kind.Name, kind.Noun)
+		return r, broker.Errorf(broker.Refused, "run_actions_own",
+			"cannot %s run %s: runs of kind %s have actions of their own (hostler help %s)", action, r.ID, kind.Name, kind.Noun)
 	}
 	o, err := a.runOrder(ctx, r, action, body)
 	if err != nil {
@@ -71,7 +75,8 @@ func (a *API) withWaiver(ctx context.Context, o chain.Order, r chain.Record, act
 		return o, err
 	}
 	if o.Action != chain.Resume {
-		return o, broker.Errorf(broker.Invalid, "override_invalid", "cannot %s run %s without a stage: only resume takes override", action, r.ID)
+		return o, broker.Errorf(broker.Invalid, "override_invalid", "cannot %s run %s without a stage: only resume takes override", action,
+			r.ID)
 	}
 	return o, nil
 }
@@ -103,7 +108,10 @@ func (a *API) retryFailed(ctx context.Context, of kinds, batch, reason string) (
 			return out, runError(err)
 		}
 	}
-	failed, _, err := a.runsOf(ctx, of, chain.Filter{Batch: out.batch.ID, Statuses: []chain.Status{chain.FailedRetryable, chain.FailedManual}}, nil, 0)
+	failed, _, err := a.runsOf(ctx, of, chain.Filter{
+		Batch:    out.batch.ID,
+		Statuses: []chain.Status{chain.FailedRetryable, chain.FailedManual},
+	}, nil, 0)
 	if err != nil {
 		return out, err
 	}

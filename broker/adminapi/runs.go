@@ -67,19 +67,25 @@ func (a *API) history(ctx context.Context, run string) ([]chain.Event, []api.Run
 
 // runsOf reads runs of the sites that the caller may see, up to a limit (0: all), and the cursor of
 // the next page. A nil which selects all runs of the filter.
-func (a *API) runsOf(ctx context.Context, of kinds, f chain.Filter, which func(chain.Record) bool, limit int) (out []chain.Record, next string, err error) {
+func (a *API) runsOf(ctx context.Context, of kinds, f chain.Filter, which func(chain.Record) bool, limit int) (out []chain.Record,
+	next string, err error,
+) {
 	return a.pageOf(ctx, of, a.c.DB.Runs, f, which, limit)
 }
 
 // runsOfNode is runsOf, limited to runs that have had the node.
-func (a *API) runsOfNode(ctx context.Context, of kinds, nodeID string, f chain.Filter, limit int) (out []chain.Record, next string, err error) {
+func (a *API) runsOfNode(ctx context.Context, of kinds, nodeID string, f chain.Filter, limit int) (out []chain.Record, next string,
+	err error,
+) {
 	read := func(ctx context.Context, f chain.Filter) ([]chain.Record, error) {
 		return a.c.DB.RunsOfNode(ctx, nodeID, f)
 	}
 	return a.pageOf(ctx, of, read, f, nil, limit)
 }
 
-func (a *API) pageOf(ctx context.Context, of kinds, read func(context.Context, chain.Filter) ([]chain.Record, error), f chain.Filter, which func(chain.Record) bool, limit int) (out []chain.Record, next string, err error) {
+func (a *API) pageOf(ctx context.Context, of kinds, read func(context.Context, chain.Filter) ([]chain.Record, error), f chain.Filter,
+	which func(chain.Record) bool, limit int,
+) (out []chain.Record, next string, err error) {
 	const page = 500
 	who := callerOf(ctx)
 	f.Limit = page
@@ -125,7 +131,8 @@ func (a *API) batchState(ctx context.Context, of kinds, id string) (*api.BatchSt
 		return nil, err
 	}
 	out := &api.BatchState{
-		BatchID: b.ID, Site: siteOf(b.Site), Parallel: b.Parallel, StopAfter: b.StopAfter, StoppedAt: b.StoppedAt, StopReason: taskcatalog.Clean(b.StopReason, 500),
+		BatchID: b.ID, Site: siteOf(b.Site), Parallel: b.Parallel, StopAfter: b.StopAfter, StoppedAt: b.StoppedAt,
+		StopReason:  taskcatalog.Clean(b.StopReason, 500),
 		RequestedBy: b.RequestedBy, RequestedAt: b.RequestedAt,
 	}
 	out.Counts, err = a.c.DB.BatchCounts(ctx, b.ID)
@@ -145,7 +152,8 @@ func runStatuses(list string) (out []chain.Status, err error) {
 			out = append(out, chain.FailedRetryable, chain.FailedManual)
 		default:
 			if !slices.Contains(liveStatuses, s) && !s.Ended() {
-				return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: there is no such run status", taskcatalog.Clean(name, 40))
+				return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: there is no such run status",
+					taskcatalog.Clean(name, 40))
 			}
 			out = append(out, s)
 		}

@@ -90,8 +90,9 @@ func (a *API) actOnRun(ctx context.Context, in *runActionInput) (*api.Run, error
 // runResource is the read model of a run of any kind.
 func runResource(r chain.Record) api.Run {
 	return api.Run{
-		RunID: r.ID, Kind: r.Kind, Subject: r.Subject, NodeID: nodeOf(r), Site: siteOf(r.Site), BatchID: r.Batch, RequestedBy: r.RequestedBy,
-		RunState: stateOf(r), RunTimes: timesOf(r),
+		RunID: r.ID, Kind: r.Kind, Subject: r.Subject, NodeID: nodeOf(r), Site: siteOf(r.Site), BatchID: r.Batch,
+		RequestedBy: r.RequestedBy,
+		RunState:    stateOf(r), RunTimes: timesOf(r),
 	}
 }
 
@@ -107,7 +108,10 @@ func stateOf(r chain.Record) api.RunState {
 }
 
 func timesOf(r chain.Record) api.RunTimes {
-	return api.RunTimes{RequestedAt: r.RequestedAt, StartedAt: r.StartedAt, StageEnteredAt: r.EnteredAt, CompletedAt: r.CompletedAt, UpdatedAt: r.UpdatedAt}
+	return api.RunTimes{
+		RequestedAt: r.RequestedAt, StartedAt: r.StartedAt, StageEnteredAt: r.EnteredAt, CompletedAt: r.CompletedAt,
+		UpdatedAt: r.UpdatedAt,
+	}
 }
 
 // stages returns the state of each stage of a run's list. Stages ahead of the cursor, for example

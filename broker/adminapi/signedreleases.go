@@ -31,7 +31,9 @@ func (a *API) publishSigned(ctx context.Context, in *publishSignedInput) (*api.A
 	case !release.ValidDigest(b.Digest):
 		return nil, badRelease("digest %q is not sha256:HEX", b.Digest)
 	case !slices.Contains(broker.AgentChannels, broker.AgentChannel(b.Channel)):
-		return nil, badRelease("%q is not a channel (stable, candidate; or pinned, whose releases go only to nodes that are pinned to the version)", b.Channel)
+		return nil,
+			badRelease("%q is not a channel (stable, candidate; or pinned, whose releases go only to nodes that are pinned to the version)",
+				b.Channel)
 	case b.Reference != "" && !referenceForm.MatchString(b.Reference):
 		return nil, badRelease("%q is not HOST[:PORT]/REPOSITORY", b.Reference)
 	case b.Reference == "" && b.PlainHTTP:
@@ -80,7 +82,9 @@ func (a *API) verified(ctx context.Context, r store.AgentRelease) (store.AgentRe
 	}
 	_, layer, err := a.c.DB.OpenPackage(ctx, m.Layer.Digest)
 	if e := (*broker.Error)(nil); errors.As(err, &e) && e.Kind == broker.NotFound {
-		return r, broker.Errorf(broker.Refused, "release_part_missing", "cannot publish agent release %s: the broker does not have its layer %s (upload the layer, or name the registry that has it)", s.Version, m.Layer.Digest)
+		return r, broker.Errorf(broker.Refused, "release_part_missing",
+			"cannot publish agent release %s: the broker does not have its layer %s (upload the layer, or name the registry that has it)",
+			s.Version, m.Layer.Digest)
 	}
 	if err != nil {
 		return r, err
@@ -145,7 +149,8 @@ type revokeReleaseInput struct {
 }
 
 func (a *API) revokeRelease(ctx context.Context, in *revokeReleaseInput) (*api.AgentRelease, error) {
-	reason, err := a.reasonFor(ctx, in.Body.Reason, "release.revoke", "release/"+taskcatalog.Clean(in.Version, 64), "revoke an agent release")
+	reason, err := a.reasonFor(ctx, in.Body.Reason, "release.revoke", "release/"+taskcatalog.Clean(in.Version, 64),
+		"revoke an agent release")
 	if err != nil {
 		return nil, err
 	}

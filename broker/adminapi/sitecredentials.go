@@ -47,7 +47,10 @@ func (a *API) setSiteCredentials(ctx context.Context, in *siteCredentialsInput) 
 	if err != nil {
 		return nil, err
 	}
-	record := store.Credentials{APIToken: given.token != nil, Power: given.power != nil, DeployPassword: given.password != "", APIBaseURL: s.APIBaseURL, CACert: s.CACert}
+	record := store.Credentials{
+		APIToken: given.token != nil, Power: given.power != nil, DeployPassword: given.password != "",
+		APIBaseURL: s.APIBaseURL, CACert: s.CACert,
+	}
 	if now.DeploySSHPublicKey == "" {
 		// The private half is stored first: a key without a record is unknown to everybody.
 		private, err := maas.NewDeployKey(rand.Reader, &now)
@@ -161,7 +164,8 @@ func (a *API) tokenOwner(ctx context.Context, s broker.Site, k maas.Key) (maas.I
 		return maas.Identity{}, err
 	}
 	refuse := func(code, why string) (maas.Identity, error) {
-		return maas.Identity{}, broker.Errorf(broker.Invalid, code, "cannot store credentials of site %s: %s (nothing was stored)", s.Name, why)
+		return maas.Identity{}, broker.Errorf(broker.Invalid, code, "cannot store credentials of site %s: %s (nothing was stored)", s.Name,
+			why)
 	}
 	id, err := region.Identify(ctx)
 	switch class := maas.ClassOf(err); {
@@ -199,9 +203,15 @@ func (a *API) probeSite(ctx context.Context, in *probeInput) (*api.SiteProbe, er
 	ctx, cancel := context.WithTimeout(ctx, maasPatience)
 	defer cancel()
 	r := a.c.Sites.Preflight(ctx, s, profiles, overrides)
-	out := &api.SiteProbe{Site: s.Name, At: a.c.Now().UTC(), OK: len(r.Failed()) == 0, MAASVersion: r.Version, Checks: make([]api.SiteCheck, len(r.Checks))}
+	out := &api.SiteProbe{
+		Site: s.Name, At: a.c.Now().UTC(), OK: len(r.Failed()) == 0, MAASVersion: r.Version,
+		Checks: make([]api.SiteCheck, len(r.Checks)),
+	}
 	for i, c := range r.Checks {
-		out.Checks[i] = api.SiteCheck{Check: c.Name, Status: string(c.Verdict), Detail: taskcatalog.Clean(c.Detail, 1000), NextStep: taskcatalog.Clean(c.NextStep, 500)}
+		out.Checks[i] = api.SiteCheck{
+			Check: c.Name, Status: string(c.Verdict), Detail: taskcatalog.Clean(c.Detail, 1000),
+			NextStep: taskcatalog.Clean(c.NextStep, 500),
+		}
 	}
 	return out, nil
 }

@@ -19,7 +19,8 @@ type SiteInput struct {
 func (a *API) site(ctx context.Context, ref string) (broker.Site, error) {
 	s, err := a.c.DB.Site(ctx, ref)
 	if err == nil && !callerOf(ctx).MaySee(s.Name) {
-		return broker.Site{}, broker.Errorf(broker.NotFound, "site_not_found", "there is no site %q (see hostler site list)", taskcatalog.Clean(ref, 64))
+		return broker.Site{}, broker.Errorf(broker.NotFound, "site_not_found", "there is no site %q (see hostler site list)",
+			taskcatalog.Clean(ref, 64))
 	}
 	return s, err
 }
@@ -87,7 +88,8 @@ func (a *API) createSite(ctx context.Context, in *createSiteInput) (*api.Site, e
 		return nil, err
 	}
 	if c.DefaultProfileID != "" {
-		return nil, broker.Errorf(broker.Invalid, "site_invalid", "cannot store site %s: the default profile is created together with the site", taskcatalog.Clean(c.Name, 64))
+		return nil, broker.Errorf(broker.Invalid, "site_invalid",
+			"cannot store site %s: the default profile is created together with the site", taskcatalog.Clean(c.Name, 64))
 	}
 	configure(&s, c)
 	s.Name = c.Name

@@ -80,7 +80,8 @@ func (a *API) updateSKU(ctx context.Context, in *updateSKUInput) (*api.SKU, erro
 
 func skuOf(c api.SKUConfig) broker.SKU {
 	return broker.SKU{
-		ID: c.ID, Description: c.Description, GPUVendor: c.GPUVendor, GPUModel: c.GPUModel, GPUCount: c.GPUCount, GPUMemoryBytes: c.GPUMemoryBytes, NICs: c.NICs,
+		ID: c.ID, Description: c.Description, GPUVendor: c.GPUVendor, GPUModel: c.GPUModel, GPUCount: c.GPUCount,
+		GPUMemoryBytes: c.GPUMemoryBytes, NICs: c.NICs,
 		BootDisk:    broker.BootDiskRule{Pattern: c.BootDisk.Pattern, Pick: broker.BootDiskPick(c.BootDisk.Pick)},
 		GPUSettings: c.GPUSettings, ScrubFloor: broker.ScrubFloor(c.ScrubFloor), DPUDisks: c.DPUDisks,
 	}
@@ -88,7 +89,8 @@ func skuOf(c api.SKUConfig) broker.SKU {
 
 func skuConfig(s broker.SKU) api.SKUConfig {
 	return api.SKUConfig{
-		ID: s.ID, Description: s.Description, GPUVendor: s.GPUVendor, GPUModel: s.GPUModel, GPUCount: s.GPUCount, GPUMemoryBytes: s.GPUMemoryBytes, NICs: s.NICs,
+		ID: s.ID, Description: s.Description, GPUVendor: s.GPUVendor, GPUModel: s.GPUModel, GPUCount: s.GPUCount,
+		GPUMemoryBytes: s.GPUMemoryBytes, NICs: s.NICs,
 		BootDisk:    api.BootDiskRule{Pattern: s.BootDisk.Pattern, Pick: string(s.BootDisk.Pick)},
 		GPUSettings: s.GPUSettings, ScrubFloor: api.ScrubFloor(s.ScrubFloor), DPUDisks: s.DPUDisks,
 	}

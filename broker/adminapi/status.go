@@ -16,8 +16,11 @@ func orphanedLeader(h store.LeadHolder, now time.Time) []api.Alert {
 	if !h.Orphaned() {
 		return nil
 	}
-	return []api.Alert{{Code: "lead_orphaned", Since: now.Add(-h.Silent), Message: fmt.Sprintf("no broker leads: the lock is held by process %d of PostgreSQL, whose other end (%s) has been silent for %s, so nothing is swept, sealed or begun (end it: SELECT pg_terminate_backend(%d))",
-		h.PID, cmp.Or(h.From, "on the same machine"), h.Silent.Truncate(time.Second), h.PID)}}
+	return []api.Alert{{
+		Code: "lead_orphaned", Since: now.Add(-h.Silent),
+		Message: fmt.Sprintf("no broker leads: the lock is held by process %d of PostgreSQL, whose other end (%s) has been silent for %s, so nothing is swept, sealed or begun (end it: SELECT pg_terminate_backend(%d))",
+			h.PID, cmp.Or(h.From, "on the same machine"), h.Silent.Truncate(time.Second), h.PID),
+	}}
 }
 
 type statusInput struct {
@@ -70,7 +73,10 @@ func (a *API) status(ctx context.Context, in *statusInput) (*api.Status, error) 
 	}
 	out.Terminals = api.StatusTerminals{Live: figures.Live, Relay: a.c.Terminals.Address(), RecordingsBroken: figures.Broken}
 	if r, open := a.c.Trust.Rotation(); open {
-		out.Alerts = append(out.Alerts, api.Alert{Code: "rotation_open", Since: r.StartedAt, Message: "the rotation of the " + string(r.Use) + " key is not finished (see hostler trust show)"})
+		out.Alerts = append(out.Alerts, api.Alert{
+			Code: "rotation_open", Since: r.StartedAt,
+			Message: "the rotation of the " + string(r.Use) + " key is not finished (see hostler trust show)",
+		})
 	}
 	leads, err := a.c.DB.LeadHolder(ctx)
 	if err != nil {

@@ -30,8 +30,12 @@ func (a *API) mayEnqueue(ctx context.Context, name string) error {
 		return nil // the queue reports an unknown type
 	}
 	who := callerOf(ctx)
-	a.auditRefusal(ctx, "enqueue "+name, broker.AuditEntry{Actor: who.Name, Code: "task_by_broker", Reason: "enqueue " + name, CorrelationID: who.correlationID})
-	return broker.Errorf(broker.Refused, "task_by_broker", "cannot enqueue %s: only the broker enqueues this type (use %s)", name, t.ByBroker)
+	a.auditRefusal(ctx, "enqueue "+name, broker.AuditEntry{
+		Actor: who.Name, Code: "task_by_broker", Reason: "enqueue " + name,
+		CorrelationID: who.correlationID,
+	})
+	return broker.Errorf(broker.Refused, "task_by_broker", "cannot enqueue %s: only the broker enqueues this type (use %s)", name,
+		t.ByBroker)
 }
 
 type enqueueInput struct {
@@ -84,7 +88,8 @@ func (a *API) listTasks(ctx context.Context, in *tasksInput) (*api.TaskList, err
 		case broker.TaskQueued, broker.TaskDispatched, broker.TaskSucceeded, broker.TaskFailed, broker.TaskExpired, broker.TaskCanceled:
 			f.Statuses = append(f.Statuses, s)
 		default:
-			return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: there is no such task status", taskcatalog.Clean(name, 40))
+			return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: there is no such task status",
+				taskcatalog.Clean(name, 40))
 		}
 	}
 	hostnames := map[string]string{}
@@ -237,7 +242,10 @@ func taskResource(t broker.Task, hostname string) api.Task {
 		Verdict: string(t.Verdict), Result: t.Result, Evidence: len(t.Evidence) > 0,
 	}
 	if l := t.Late; l != nil {
-		out.Late = &api.LateWord{At: l.At.UTC(), Outcome: string(l.Outcome), Code: string(l.Code), Message: l.Message, Running: l.Running, Probe: l.Probe}
+		out.Late = &api.LateWord{
+			At: l.At.UTC(), Outcome: string(l.Outcome), Code: string(l.Code), Message: l.Message, Running: l.Running,
+			Probe: l.Probe,
+		}
 	}
 	if p := t.Progress; p != nil {
 		out.Progress = &api.Progress{

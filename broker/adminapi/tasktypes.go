@@ -42,7 +42,8 @@ func (a *API) describeTaskType(_ context.Context, in *taskTypeInput) (*api.TaskT
 	}
 	out := taskTypeResource(t)
 	out.ParamsSchema, out.ResultSchema = t.ParamsSchema().Text(), t.ResultSchema().Text()
-	if slices.ContainsFunc(taskcatalog.Checks(), func(c taskcatalog.CheckRow) bool { return c.CleanedBy == t.Name }) || t.Name == "node.validate_clean" {
+	if slices.ContainsFunc(taskcatalog.Checks(), func(c taskcatalog.CheckRow) bool { return c.CleanedBy == t.Name }) ||
+		t.Name == "node.validate_clean" {
 		out.Checks = taskcatalog.Checks()
 	}
 	return &out, nil

@@ -53,7 +53,10 @@ func (a *API) attachTerminal(ctx context.Context, in *attachInput) (*huma.Stream
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)
-		conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{Subprotocols: []string{api.TerminalProtocol}, CompressionMode: websocket.CompressionDisabled})
+		conn, err := websocket.Accept(w, r, &websocket.AcceptOptions{
+			Subprotocols:    []string{api.TerminalProtocol},
+			CompressionMode: websocket.CompressionDisabled,
+		})
 		if err != nil {
 			return // Accept has answered
 		}
@@ -74,7 +77,8 @@ func (a *API) checkOrigin(ctx context.Context, in *attachInput) error {
 	a.auditRefusal(ctx, "attach-terminal", broker.AuditEntry{
 		Actor: who.Name, Code: "origin_forbidden", Reason: taskcatalog.Clean(in.Origin, 200), CorrelationID: who.correlationID,
 	})
-	return broker.Errorf(broker.Forbidden, "origin_forbidden", "cannot attach a terminal from origin %q: only the API's own host is allowed", taskcatalog.Clean(in.Origin, 200))
+	return broker.Errorf(broker.Forbidden, "origin_forbidden",
+		"cannot attach a terminal from origin %q: only the API's own host is allowed", taskcatalog.Clean(in.Origin, 200))
 }
 
 // ticket finds the ticket among the offered protocols. There no log and no history records the
@@ -82,7 +86,8 @@ func (a *API) checkOrigin(ctx context.Context, in *attachInput) error {
 // terminal_ticket_missing.
 func (in *attachInput) ticket() (ticket string, err error) {
 	if !strings.EqualFold(in.Upgrade, "websocket") {
-		return "", broker.Errorf(broker.Invalid, "websocket_required", "cannot attach a terminal: the request does not open a WebSocket (hostler terminal attach)")
+		return "", broker.Errorf(broker.Invalid, "websocket_required",
+			"cannot attach a terminal: the request does not open a WebSocket (hostler terminal attach)")
 	}
 	speaks := false
 	for _, offered := range in.Protocols {
@@ -94,9 +99,11 @@ func (in *attachInput) ticket() (ticket string, err error) {
 	}
 	switch {
 	case !speaks:
-		return "", broker.Errorf(broker.Invalid, "websocket_protocol", "cannot attach a terminal: the client does not offer %s (update the client)", api.TerminalProtocol)
+		return "", broker.Errorf(broker.Invalid, "websocket_protocol",
+			"cannot attach a terminal: the client does not offer %s (update the client)", api.TerminalProtocol)
 	case ticket == "" || len(ticket) > 100:
-		return "", broker.Errorf(broker.Invalid, "terminal_ticket_missing", "cannot attach a terminal: the request has no ticket (hostler terminal attach gets one)")
+		return "", broker.Errorf(broker.Invalid, "terminal_ticket_missing",
+			"cannot attach a terminal: the request has no ticket (hostler terminal attach gets one)")
 	}
 	return ticket, nil
 }

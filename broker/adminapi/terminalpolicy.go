@@ -42,7 +42,8 @@ type setTerminalPolicyInput struct {
 func (a *API) setTerminalPolicy(ctx context.Context, in *setTerminalPolicyInput) (*api.TerminalPolicy, error) {
 	site := in.Body.Site
 	if !siteForm.MatchString(site) {
-		return nil, broker.Errorf(broker.Invalid, "terminal_policy_invalid", "cannot set terminal policy: site %q is not a valid site name (a-z, 0-9 and '-')", taskcatalog.Clean(site, 200))
+		return nil, broker.Errorf(broker.Invalid, "terminal_policy_invalid",
+			"cannot set terminal policy: site %q is not a valid site name (a-z, 0-9 and '-')", taskcatalog.Clean(site, 200))
 	}
 	if who := callerOf(ctx); !who.MaySee(site) {
 		return nil, siteForbidden(who, site)
@@ -57,7 +58,8 @@ func (a *API) setTerminalPolicy(ctx context.Context, in *setTerminalPolicyInput)
 	p := broker.TerminalPolicy{
 		OpenRole: broker.Role(rules.OpenRole), AllowRoot: rules.AllowRoot, RootRole: broker.Role(rules.RootRole), AnyUser: rules.AnyUser,
 		MaxSeconds: rules.MaxSeconds, IdleSeconds: rules.IdleSeconds, DetachSeconds: rules.DetachSeconds, RecordInput: rules.RecordInput,
-		OnRecordingFailure: rules.OnRecordingFailure, RetentionDays: rules.RetentionDays, AllowTitle: rules.AllowTitle, AllowClipboard: rules.AllowClipboard,
+		OnRecordingFailure: rules.OnRecordingFailure, RetentionDays: rules.RetentionDays, AllowTitle: rules.AllowTitle,
+		AllowClipboard: rules.AllowClipboard,
 	}
 	if err := p.Check(); err != nil {
 		return nil, err
@@ -76,6 +78,7 @@ func terminalRules(p broker.TerminalPolicy) api.TerminalPolicyRules {
 	return api.TerminalPolicyRules{
 		OpenRole: string(p.OpenRole), AllowRoot: p.AllowRoot, RootRole: string(p.RootRole), AnyUser: p.AnyUser,
 		MaxSeconds: p.MaxSeconds, IdleSeconds: p.IdleSeconds, DetachSeconds: p.DetachSeconds, RecordInput: p.RecordInput,
-		OnRecordingFailure: p.OnRecordingFailure, RetentionDays: p.RetentionDays, AllowTitle: p.AllowTitle, AllowClipboard: p.AllowClipboard,
+		OnRecordingFailure: p.OnRecordingFailure, RetentionDays: p.RetentionDays, AllowTitle: p.AllowTitle,
+		AllowClipboard: p.AllowClipboard,
 	}
 }

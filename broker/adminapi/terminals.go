@@ -44,7 +44,8 @@ func (a *API) issueTerminalTicket(ctx context.Context, in *terminalTicketInput) 
 	if _, err := a.terminal(ctx, in.Terminal); err != nil {
 		return nil, err
 	}
-	k, err := a.c.Terminals.Ticket(ctx, callerOf(ctx).OperatorToken, in.Terminal, terminals.Size{Columns: in.Body.Columns, Rows: in.Body.Rows})
+	k, err := a.c.Terminals.Ticket(ctx, callerOf(ctx).OperatorToken, in.Terminal,
+		terminals.Size{Columns: in.Body.Columns, Rows: in.Body.Rows})
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +64,8 @@ func (a *API) ticketResource(ctx context.Context, id string, k terminals.Ticket)
 func (a *API) terminal(ctx context.Context, id string) (store.Terminal, error) {
 	v, err := a.c.DB.Terminal(ctx, id)
 	if err == nil && !callerOf(ctx).MaySee(v.Site) {
-		return store.Terminal{}, broker.Errorf(broker.NotFound, "terminal_session_not_found", "there is no terminal session %q (see hostler terminal list)", taskcatalog.Clean(id, 60))
+		return store.Terminal{}, broker.Errorf(broker.NotFound, "terminal_session_not_found",
+			"there is no terminal session %q (see hostler terminal list)", taskcatalog.Clean(id, 60))
 	}
 	return v, err
 }
@@ -96,7 +98,8 @@ func (a *API) listTerminals(ctx context.Context, in *terminalsInput) (*api.Termi
 		case broker.TerminalOpening, broker.TerminalOpen, broker.TerminalDetached, broker.TerminalClosing, broker.TerminalClosed:
 			f.Statuses = append(f.Statuses, s)
 		default:
-			return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: there is no such terminal status", taskcatalog.Clean(name, 40))
+			return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: there is no such terminal status",
+				taskcatalog.Clean(name, 40))
 		}
 	}
 	if in.Node != "" {
@@ -142,9 +145,11 @@ func (a *API) terminalResource(v store.Terminal) api.Terminal {
 	}
 	return api.Terminal{
 		ID: v.ID, NodeID: v.NodeID, Hostname: v.Hostname, Site: v.Site, AllocationID: v.AllocationID, Username: v.Username,
-		OpenedBy: v.OpenedBy, Reason: v.Reason, Status: string(v.Status), EndCode: v.EndCode, ExitStatus: v.ExitStatus, RecordInput: v.RecordInput,
-		MaxSeconds: int64(v.Limits.Max.Seconds()), IdleSeconds: int64(v.Limits.Idle.Seconds()), DetachSeconds: int64(v.Limits.Detach.Seconds()),
-		CreatedAt: v.CreatedAt, StatusAt: v.StatusAt, ClosedAt: v.ClosedAt, EndRequestedBy: v.AskedBy, Transport: state.Transport,
+		OpenedBy: v.OpenedBy, Reason: v.Reason, Status: string(v.Status), EndCode: v.EndCode, ExitStatus: v.ExitStatus,
+		RecordInput: v.RecordInput,
+		MaxSeconds:  int64(v.Limits.Max.Seconds()), IdleSeconds: int64(v.Limits.Idle.Seconds()),
+		DetachSeconds: int64(v.Limits.Detach.Seconds()),
+		CreatedAt:     v.CreatedAt, StatusAt: v.StatusAt, ClosedAt: v.ClosedAt, EndRequestedBy: v.AskedBy, Transport: state.Transport,
 		Filter: api.TerminalFilter{Title: v.Policy.AllowTitle, Clipboard: v.Policy.AllowClipboard},
 	}
 }

@@ -53,7 +53,8 @@ func (a *API) timeline(ctx context.Context, in *timelineInput) (*api.Timeline, e
 // momentResource is the read model of a moment, as of now.
 func momentResource(m store.Moment, now time.Time) api.TimelineEvent {
 	e := api.TimelineEvent{
-		At: m.At, EndedAt: m.Until, Kind: m.Kind, What: m.What, Status: m.Status, Actor: m.Actor, TaskID: m.TaskID, RunID: m.RunID, Code: m.Code,
+		At: m.At, EndedAt: m.Until, Kind: m.Kind, What: m.What, Status: m.Status, Actor: m.Actor, TaskID: m.TaskID, RunID: m.RunID,
+		Code:   m.Code,
 		Detail: taskcatalog.Clean(m.Detail, 500),
 	}
 	if !m.Until.IsZero() {

@@ -24,7 +24,8 @@ func (a *API) showTrust(ctx context.Context, _ *none) (*api.Trust, error) {
 	for i, k := range bundle.Keys {
 		out.Keys[i] = api.TrustKey{
 			Use: string(k.Use), ID: k.ID, PublicKey: k.PublicKey, Certificate: k.Certificate,
-			NotBefore: k.NotBefore, NotAfter: k.NotAfter, InForce: k.InForce(now) && now.Before(k.NotAfter), // retired keys: out of force at once
+			NotBefore: k.NotBefore, NotAfter: k.NotAfter, InForce: k.InForce(now) &&
+				now.Before(k.NotAfter), // retired keys: out of force at once
 		}
 	}
 	if r, open := a.c.Trust.Rotation(); open {
@@ -113,7 +114,11 @@ func (a *API) trustRefused(ctx context.Context, nodes []broker.Node) ([]api.Aler
 	if more := len(names) - onScreen; more > 0 {
 		list += " and " + strconv.Itoa(more) + " more"
 	}
-	return []api.Alert{{Code: "trust_refused", Since: since, Message: "the trust bundle is refused by " + list + "; a rotation of keys cannot finish until these nodes accept the bundle (hostler trust show lists what to do)"}}, nil
+	return []api.Alert{{
+		Code: "trust_refused", Since: since,
+		Message: "the trust bundle is refused by " + list +
+			"; a rotation of keys cannot finish until these nodes accept the bundle (hostler trust show lists what to do)",
+	}}, nil
 }
 
 // withRootsHeader adds the ids of the roots to every answer, so that an operator's client sees when

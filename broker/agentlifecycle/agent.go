@@ -44,7 +44,8 @@ func (c *Chains) succeed(ctx context.Context, r *run, typ string, params any) (b
 func (c *Chains) update(ctx context.Context, r *run) error {
 	s := &r.State
 	k, err := c.request(ctx, r, "node.self_update", taskcatalog.SelfUpdateParams{
-		Phase: taskcatalog.PhaseUpdate, Version: s.Target.Version, AllowRollback: s.AllowRollback, Force: s.Force, Reason: taskcatalog.Clean(s.Reason, 300),
+		Phase: taskcatalog.PhaseUpdate, Version: s.Target.Version, AllowRollback: s.AllowRollback, Force: s.Force,
+		Reason: taskcatalog.Clean(s.Reason, 300),
 	})
 	if err != nil {
 		return err
@@ -64,9 +65,11 @@ func (c *Chains) update(ctx context.Context, r *run) error {
 		r.Note(told, "node %s runs %s, %.0f seconds after the task began", s.NodeID, s.Target.Version, told["seconds"])
 		return nil
 	case taskcatalog.UpdateRolledBack:
-		return chain.Fail(updateFailed, "node %s rolled back to %s, because %s was not kept: %s (hostler task show %s)", s.NodeID, told["from"], s.Target.Version, told["reason"], k.ID).With("rolled_back", told)
+		return chain.Fail(updateFailed, "node %s rolled back to %s, because %s was not kept: %s (hostler task show %s)", s.NodeID,
+			told["from"], s.Target.Version, told["reason"], k.ID).With("rolled_back", told)
 	}
-	return chain.Fail(updateFailed, "node %s did not install %s: %s: %s (hostler task show %s)", s.NodeID, s.Target.Version, told["reason"], taskcatalog.Clean(k.Message, 300), k.ID).With("update_"+string(taskcatalog.UpdateRefused), told)
+	return chain.Fail(updateFailed, "node %s did not install %s: %s: %s (hostler task show %s)", s.NodeID, s.Target.Version, told["reason"],
+		taskcatalog.Clean(k.Message, 300), k.ID).With("update_"+string(taskcatalog.UpdateRefused), told)
 }
 
 // recordDelivery records the outcome of an update on a node. known is false for a task without a
@@ -86,7 +89,8 @@ func (c *Chains) recordDelivery(ctx context.Context, r *run, k broker.Task) (tol
 		return nil, false, taskstage.Records(err)
 	}
 	told = map[string]any{
-		"run_id": r.ID, "node_id": s.NodeID, "task_id": k.ID, "from": taskcatalog.Clean(result.FromVersion, 64), "to": taskcatalog.Clean(result.ToVersion, 64), "outcome": result.Outcome,
+		"run_id": r.ID, "node_id": s.NodeID, "task_id": k.ID, "from": taskcatalog.Clean(result.FromVersion, 64),
+		"to": taskcatalog.Clean(result.ToVersion, 64), "outcome": result.Outcome,
 		"reason": reason, "seconds": result.Seconds, "switch_seconds": result.SwitchSeconds,
 	}
 	if result.Outcome == taskcatalog.UpdateRolledBack {

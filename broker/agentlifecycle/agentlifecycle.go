@@ -110,22 +110,27 @@ func New(at Place, req Request) (Work, []string, error) {
 	}
 	switch {
 	case !slices.Contains(broker.DeliveryModes, req.Mode):
-		return none(broker.Invalid, "agent_lifecycle_invalid", "%q is not a mode (reimage, manual_install, rebootstrap)", taskcatalog.Clean(string(req.Mode), 40))
+		return none(broker.Invalid, "agent_lifecycle_invalid", "%q is not a mode (reimage, manual_install, rebootstrap)",
+			taskcatalog.Clean(string(req.Mode), 40))
 	case !slices.Contains(broker.DeliveryScenarios, req.Scenario):
-		return none(broker.Invalid, "agent_lifecycle_invalid", "%q is not a scenario (%s)", taskcatalog.Clean(string(req.Scenario), 40), scenarios())
+		return none(broker.Invalid, "agent_lifecycle_invalid", "%q is not a scenario (%s)", taskcatalog.Clean(string(req.Scenario), 40),
+			scenarios())
 	case !slices.Contains(broker.SafetyPolicies, req.Safety):
-		return none(broker.Invalid, "agent_lifecycle_invalid", "%q is not a safety policy (idle, after_drain, forced)", taskcatalog.Clean(string(req.Safety), 40))
+		return none(broker.Invalid, "agent_lifecycle_invalid", "%q is not a safety policy (idle, after_drain, forced)",
+			taskcatalog.Clean(string(req.Safety), 40))
 	case req.Reason == "" && (req.Safety == broker.Forced || req.AllowRollback || req.Force || req.Mode == broker.ByReimage):
 		return none(broker.Invalid, "reason_missing", "the request needs a reason, which is recorded (--reason R)")
 	case n.Status == broker.Removing || n.Status == broker.Deleted:
 		return none(broker.Refused, "node_status", "the node is %s", n.Status)
 	}
 	s := Work{
-		NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, Mode: req.Mode, Scenario: req.Scenario, Safety: req.Safety, AllowRollback: req.AllowRollback, Force: req.Force,
+		NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, Mode: req.Mode, Scenario: req.Scenario, Safety: req.Safety,
+		AllowRollback: req.AllowRollback, Force: req.Force,
 		Reason: req.Reason, RequestedBy: req.RequestedBy, From: n.AgentVersion, Epoch: n.Epoch,
 	}
 	if s.Scenario == broker.DriftReconcile && s.Mode == broker.ByRebootstrap && !at.Standing.Drift.Drifted() {
-		return none(broker.Refused, "agent_in_sync", "the agent is in sync (to install the same release again: --scenario repair_reinstall)")
+		return none(broker.Refused, "agent_in_sync",
+			"the agent is in sync (to install the same release again: --scenario repair_reinstall)")
 	}
 	s.List, s.Because = listOf(at, s.Mode, s.Scenario)
 	if s.needsRelease(at.Standing.Drift) {
@@ -133,7 +138,9 @@ func New(at Place, req Request) (Work, []string, error) {
 		case t == nil:
 			return none(broker.Refused, "release_missing", "no suitable release of the agent is published (hostler agent-release publish)")
 		case at.Floor != "" && release.ValidVersion(t.Version) && release.Compare(t.Version, at.Floor) < 0 && !s.AllowRollback:
-			return none(broker.Refused, string(release.CodeBelowFloor), "release %s is below the floor %s (to roll back nevertheless: --allow-rollback with a reason, as platform_admin)", t.Version, at.Floor)
+			return none(broker.Refused, string(release.CodeBelowFloor),
+				"release %s is below the floor %s (to roll back nevertheless: --allow-rollback with a reason, as platform_admin)",
+				t.Version, at.Floor)
 		default:
 			s.Target = t
 		}
@@ -171,7 +178,8 @@ func busy(n broker.Node, live []broker.Allocation) error {
 	if len(live) == 0 {
 		return nil
 	}
-	return broker.Errorf(broker.Refused, "allocation_live", "cannot work on the agent of node %s: allocation %s is on the node (wait until the allocation has ended: --safety after_drain; or --safety forced with a reason, as platform_admin)", n.ID, named(live))
+	return broker.Errorf(broker.Refused, "allocation_live",
+		"cannot work on the agent of node %s: allocation %s is on the node (wait until the allocation has ended: --safety after_drain; or --safety forced with a reason, as platform_admin)", n.ID, named(live))
 }
 
 func named(live []broker.Allocation) string {

@@ -27,31 +27,67 @@ func (c *Chains) All() (all []chain.Kind) {
 func (c *Chains) Of(l List) chain.Chain[Work] {
 	// The undo of this stage withdraws the tasks of all stages. Its wait for the node has the same
 	// limit.
-	safe := stage{Name: "check_safety", Do: c.applySafety, Undo: c.withdraw, Retry: threeAttempts, Limit: drained, About: about("nothing: nobody is let in while the run has the node", time.Second)}
-	verify := []stage{
-		{Name: "verify_health", Do: c.verifyHealth, Retry: threeAttempts, Limit: answered(taskTime), About: about("nothing: the agent is to answer", 5*time.Second)},
-		{Name: "verify_renewal", Do: c.verifyRenewal, Retry: threeAttempts, Limit: limitOf(verifyTime), About: about("the node: a new certificate for its key", time.Minute)},
-		{Name: "verify_schedulable", Do: c.verifySchedulable, Limit: limitOf(verifyTime), About: about("nothing: the node is to be as fit for a tenant as before", 10*time.Second)},
+	safe := stage{
+		Name: "check_safety", Do: c.applySafety, Undo: c.withdraw, Retry: threeAttempts, Limit: drained,
+		About: about("nothing: nobody is let in while the run has the node", time.Second),
 	}
-	version := stage{Name: "verify_version", Done: c.anyVersion, Do: c.verifyVersion, Limit: limitOf(verifyTime), About: about("nothing: the node is to report the release", time.Minute)}
-	trust := stage{Name: "update_trust", Done: c.trustConfirmed, Do: c.updateTrust, Retry: threeAttempts, Limit: answered(taskTime), About: about("the node: the trust bundle in force", 5*time.Second)}
+	verify := []stage{
+		{
+			Name: "verify_health", Do: c.verifyHealth, Retry: threeAttempts, Limit: answered(taskTime),
+			About: about("nothing: the agent is to answer", 5*time.Second),
+		},
+		{
+			Name: "verify_renewal", Do: c.verifyRenewal, Retry: threeAttempts, Limit: limitOf(verifyTime),
+			About: about("the node: a new certificate for its key", time.Minute),
+		},
+		{
+			Name: "verify_schedulable", Do: c.verifySchedulable, Limit: limitOf(verifyTime),
+			About: about("nothing: the node is to be as fit for a tenant as before", 10*time.Second),
+		},
+	}
+	version := stage{
+		Name: "verify_version", Done: c.anyVersion, Do: c.verifyVersion, Limit: limitOf(verifyTime),
+		About: about("nothing: the node is to report the release", time.Minute),
+	}
+	trust := stage{
+		Name: "update_trust", Done: c.trustConfirmed, Do: c.updateTrust, Retry: threeAttempts, Limit: answered(taskTime),
+		About: about("the node: the trust bundle in force", 5*time.Second),
+	}
 	var stages []stage
 	switch l {
 	case Update: // a node without the newest release key would refuse a release signed with it
-		stages = []stage{safe, trust, {Name: "update_agent", Do: c.update, Retry: singleAttempt, Limit: answered(updateTime), About: about("the node: the release is fetched, verified, tested and switched to", time.Minute)}, version}
+		stages = []stage{safe, trust, {
+			Name: "update_agent", Do: c.update, Retry: singleAttempt, Limit: answered(updateTime),
+			About: about("the node: the release is fetched, verified, tested and switched to", time.Minute),
+		}, version}
 	case Certificate:
-		stages = []stage{safe, {Name: "rotate_identity", Do: c.rotate, Retry: threeAttempts, Limit: answered(taskTime), About: about("the node: a new key and certificate; the old one is denied", 10*time.Second)}}
+		stages = []stage{safe, {
+			Name: "rotate_identity", Do: c.rotate, Retry: threeAttempts, Limit: answered(taskTime),
+			About: about("the node: a new key and certificate; the old one is denied", 10*time.Second),
+		}}
 	case Config:
 		stages = []stage{
 			safe, trust,
-			{Name: "push_profiles", Done: c.profilesConfirmed, Do: c.pushProfiles, Retry: threeAttempts, Limit: answered(taskTime), About: about("the node: its assigned resolver profiles", 5*time.Second)},
+			{
+				Name: "push_profiles", Done: c.profilesConfirmed, Do: c.pushProfiles, Retry: threeAttempts, Limit: answered(taskTime),
+				About: about("the node: its assigned resolver profiles", 5*time.Second),
+			},
 		}
 	case Install:
-		stages = []stage{safe, {Name: "wait_for_install", Do: c.waitForInstall, Limit: limitOf(installTime), About: about("nothing: a person installs the agent", time.Hour)}, version}
+		stages = []stage{safe, {
+			Name: "wait_for_install", Do: c.waitForInstall, Limit: limitOf(installTime),
+			About: about("nothing: a person installs the agent", time.Hour),
+		}, version}
 	case Reimage:
 		stages = []stage{
-			{Name: "start_reimage", Do: c.startReimage, Retry: threeAttempts, Limit: drained, About: about("MAAS: a turnover gives the node a fresh system", time.Second)},
-			{Name: "wait_for_reimage", Do: c.waitForReimage, Limit: limitOf(installTime), About: about("nothing: the turnover has the node", 30*time.Minute)},
+			{
+				Name: "start_reimage", Do: c.startReimage, Retry: threeAttempts, Limit: drained,
+				About: about("MAAS: a turnover gives the node a fresh system", time.Second),
+			},
+			{
+				Name: "wait_for_reimage", Do: c.waitForReimage, Limit: limitOf(installTime),
+				About: about("nothing: the turnover has the node", 30*time.Minute),
+			},
 			version,
 		}
 	}
@@ -86,7 +122,10 @@ func answered(d time.Duration) func(Work) chain.Limit {
 }
 
 func drained(s Work) chain.Limit {
-	return chain.Limit{After: drainTime, Class: inputError, Code: "not_drained", Next: "end who is on node " + s.NodeID + ", then resume; or cancel, and start it with --safety forced"}
+	return chain.Limit{
+		After: drainTime, Class: inputError, Code: "not_drained",
+		Next: "end who is on node " + s.NodeID + ", then resume; or cancel, and start it with --safety forced",
+	}
 }
 
 func about(touches string, d time.Duration) func(Work) chain.About {

@@ -56,7 +56,8 @@ func (c *Chains) waitForReimage(ctx context.Context, r *run) error {
 	case err != nil:
 		return taskstage.Records(err)
 	case t.Status == chain.Cancelled:
-		return chain.Fail(updateFailed, "turnover %s was cancelled", s.Turnover).With("reimage_cancelled", nil).Next("cancel this run too, and start another run")
+		return chain.Fail(updateFailed, "turnover %s was cancelled", s.Turnover).With("reimage_cancelled",
+			nil).Next("cancel this run too, and start another run")
 	case !t.Status.Ended():
 		return chain.Again(10*time.Second, "turnover %s is %s at %s", s.Turnover, t.Status, t.Stage)
 	}

@@ -43,7 +43,8 @@ func (c *Chains) applySafety(ctx context.Context, r *run) error {
 	if err := c.begin(ctx, r, n); err != nil {
 		return err
 	}
-	r.Note(map[string]any{"safety_policy": s.Safety, "allocations": len(live), "was": s.Was}, "node %s may be worked on: %s", n.ID, wordsOf(s.Safety, live))
+	r.Note(map[string]any{"safety_policy": s.Safety, "allocations": len(live), "was": s.Was}, "node %s may be worked on: %s", n.ID,
+		wordsOf(s.Safety, live))
 	return nil
 }
 
@@ -83,7 +84,8 @@ func (c *Chains) withdraw(ctx context.Context, r *run) error {
 	}
 	for _, k := range tasks {
 		if !k.Status.Ended() && k.Class != taskcatalog.ClassProbe {
-			return chain.AgainFor(silent, soon, "task %s (%s) is %s: waiting for the outcome from node %s", k.ID, k.Type, k.Status, r.State.NodeID)
+			return chain.AgainFor(silent, soon, "task %s (%s) is %s: waiting for the outcome from node %s", k.ID, k.Type, k.Status,
+				r.State.NodeID)
 		}
 	}
 	for _, k := range tasks {

@@ -76,7 +76,8 @@ func (c *Chains) verifyHealth(ctx context.Context, r *run) error {
 		return chain.Fail(updateFailed, "the result of task %s cannot be read", k.ID).With("bad_result", nil)
 	}
 	if t := r.State.Target; t != nil && result.AgentVersion != t.Version {
-		return chain.Fail(updateFailed, "the agent of node %s answers as version %s instead of %s (task %s)", r.State.NodeID, taskcatalog.Clean(result.AgentVersion, 64), t.Version, k.ID).With("version_not_running", nil)
+		return chain.Fail(updateFailed, "the agent of node %s answers as version %s instead of %s (task %s)", r.State.NodeID,
+			taskcatalog.Clean(result.AgentVersion, 64), t.Version, k.ID).With("version_not_running", nil)
 	}
 	return nil
 }
@@ -121,7 +122,8 @@ func (c *Chains) verifySchedulable(ctx context.Context, r *run) error {
 		}
 	}
 	if s.List != Update {
-		if err := c.Nodes.RecordDelivery(ctx, s.delivery(r.ID, string(taskcatalog.UpdateConfirmed), "", int64(r.Now.Sub(s.BegunAt).Seconds()))); err != nil {
+		if err := c.Nodes.RecordDelivery(ctx, s.delivery(r.ID, string(taskcatalog.UpdateConfirmed), "",
+			int64(r.Now.Sub(s.BegunAt).Seconds()))); err != nil {
 			return taskstage.Records(err)
 		}
 	}
@@ -178,7 +180,9 @@ func (s *Work) Next() string {
 	case s.Scenario == broker.ConfigRepair || s.Target == nil:
 		return next + "restart the machine's agent (systemctl restart hostler-agent), or start this work again with --mode reimage"
 	case s.Package != nil:
-		return next + "fetch " + s.Package.URL + " on the machine, check its SHA-256 (" + s.Package.SHA256 + "), and install it (apt install ./" + s.Package.Filename + ")"
+		return next + "fetch " + s.Package.URL + " on the machine, check its SHA-256 (" + s.Package.SHA256 +
+			"), and install it (apt install ./" + s.Package.Filename + ")"
 	}
-	return next + "install version " + s.Target.Version + " of the agent on the machine (its package is not published here: hostler agent-release publish FILE.deb)"
+	return next + "install version " + s.Target.Version +
+		" of the agent on the machine (its package is not published here: hostler agent-release publish FILE.deb)"
 }

@@ -65,11 +65,13 @@
 //	POST   /skus                                SKUConfig → SKU
 //	GET    /skus/{sku}                          SKU
 //	PATCH  /skus/{sku}                          SKUConfig → SKU
-//	GET    /runs                                RunList           ?kind= &node_id= &site= &status= &stage= &class= &batch_id= &cursor= &limit=
+//	GET    /runs                                RunList           ?kind= &node_id= &site= &status= &stage= &class=
+//	                                                              &batch_id= &cursor= &limit=
 //	GET    /runs/{run}                          RunDetail; of any kind
 //	POST   /runs/{run}/{action}                 RunOrder → Run; action: retry, resume, rerun,
 //	                                            restart-clean, cancel, adopt, mark-manual-intervention
-//	GET    /onboardings                         OnboardingList    ?site= &status= &stage= &class= &batch_id= &hostname= &cursor= &limit=
+//	GET    /onboardings                         OnboardingList    ?site= &status= &stage= &class=
+//	                                                              &batch_id= &hostname= &cursor= &limit=
 //	POST   /onboardings                         OnboardingStart → Onboarding
 //	POST   /onboardings/batch                   OnboardingBatch → OnboardingBatchStarted
 //	POST   /onboardings/batch/{batch}/retry     ReasonBody → OnboardingBatchRetried
@@ -80,7 +82,8 @@
 //	POST   /nodes/{node}/decommission/plan      DecommissionStart → DecommissionPlan
 //	POST   /nodes/{node}/storage-cleanup        StorageCleanupStart → Decommission
 //	POST   /nodes/{node}/storage-cleanup/plan   StorageCleanupStart → DecommissionPlan
-//	GET    /decommissions                       DecommissionList  ?node_id= &site= &mode= &status= &stage= &class= &batch_id= &cursor= &limit=
+//	GET    /decommissions                       DecommissionList  ?node_id= &site= &mode= &status= &stage= &class=
+//	                                                              &batch_id= &cursor= &limit=
 //	GET    /decommissions/figures               TurnoverFigures   ?site= &since=
 //	POST   /decommissions/batch                 DecommissionBatch → DecommissionBatchStarted
 //	POST   /decommissions/batch/{batch}/retry   ReasonBody → DecommissionBatchRetried

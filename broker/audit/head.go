@@ -55,7 +55,8 @@ func VerifyHead(envelope []byte, bundle *pki.TrustBundle) (Head, error) {
 	}
 	var s statement
 	_, key, err := bundle.VerifyStatement(env, func(payload []byte) (time.Time, error) {
-		if err := json.Unmarshal(payload, &s); err != nil || s.Type != inTotoStatement || s.PredicateType != predicateHead || len(s.Subject) != 1 {
+		if err := json.Unmarshal(payload, &s); err != nil || s.Type != inTotoStatement || s.PredicateType != predicateHead ||
+			len(s.Subject) != 1 {
 			return time.Time{}, taskcatalog.Errorf(taskcatalog.CodeMalformed, "cannot read audit head: the statement is not an audit head")
 		}
 		return s.Predicate.At, nil

@@ -118,7 +118,8 @@ func (v *verifier) head(h store.AuditHead) error {
 		return v.fault(h.Position, 0, HeadBroken, "the signed head at row %d does not verify: %v", h.Position, err)
 	}
 	if head.Position != v.tip.Position || head.Seal != v.tip.Seal {
-		return v.fault(h.Position, 0, HeadMismatch, "the head signed for row %d names another seal than row %d of the chain has", head.Position, v.tip.Position)
+		return v.fault(h.Position, 0, HeadMismatch, "the head signed for row %d names another seal than row %d of the chain has",
+			head.Position, v.tip.Position)
 	}
 	v.report.Heads++
 	v.signed = head.Position

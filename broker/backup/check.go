@@ -25,7 +25,8 @@ func check(ctx context.Context, stage string, m *Manifest, o RestoreOptions) err
 	}
 	m.Keys, m.Roots = keys, roots // as found, whatever the manifest says
 	if want := fingerprint(o.RootSHA256); want != "" && !slices.Contains(roots, want) {
-		return broker.Errorf(broker.Refused, "backup_other_ca", "cannot restore: the backup belongs to a broker with root %s instead of %s", strings.Join(roots, ", "), taskcatalog.Clean(want, 80))
+		return broker.Errorf(broker.Refused, "backup_other_ca", "cannot restore: the backup belongs to a broker with root %s instead of %s",
+			strings.Join(roots, ", "), taskcatalog.Clean(want, 80))
 	}
 	if _, err := store.CheckFile(ctx, filepath.Join(stage, databaseName)); err != nil {
 		return damaged("%v", err)
@@ -95,7 +96,10 @@ func checkCAKeys(authority *trust.Authority, roots []string, now time.Time) erro
 			between.AddCert(c)
 		}
 	}
-	if _, err := leaf.Verify(x509.VerifyOptions{Roots: pool, Intermediates: between, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}); err != nil {
+	if _, err := leaf.Verify(x509.VerifyOptions{
+		Roots: pool, Intermediates: between, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	}); err != nil {
 		return broker.Errorf(broker.Refused, "key_mismatch", "cannot restore: the keys in the backup do not match its root: %v", err)
 	}
 	return nil

@@ -53,7 +53,9 @@ func readManifest(raw []byte) (m Manifest, err error) {
 		return m, damaged("its manifest cannot be read: %v", err)
 	}
 	if m.Format != format {
-		return m, broker.Errorf(broker.Refused, "backup_too_new", "cannot restore: the backup has form %d, and this broker reads form %d (restore the backup with the release that wrote it, %s)", m.Format, format, taskcatalog.Clean(m.Version, 64))
+		return m, broker.Errorf(broker.Refused, "backup_too_new",
+			"cannot restore: the backup has form %d, and this broker reads form %d (restore the backup with the release that wrote it, %s)",
+			m.Format, format, taskcatalog.Clean(m.Version, 64))
 	}
 	if len(m.Files) > maxFiles {
 		return m, damaged("its manifest lists %d files", len(m.Files))

@@ -31,7 +31,8 @@ const (
 // Unfinished refuses a data directory with an unfinished restore. Code: restore_unfinished.
 func Unfinished(dataDir string) error {
 	if _, err := os.Lstat(filepath.Join(dataDir, markName)); err == nil {
-		return broker.Errorf(broker.Refused, "restore_unfinished", "cannot use data directory %s: a restore into this directory was interrupted (run hostler-broker restore again)", dataDir)
+		return broker.Errorf(broker.Refused, "restore_unfinished",
+			"cannot use data directory %s: a restore into this directory was interrupted (run hostler-broker restore again)", dataDir)
 	}
 	return nil
 }
@@ -104,7 +105,9 @@ func begin(dir string) error {
 	if Unfinished(dir) == nil {
 		for _, e := range entries {
 			if e.Name() != LockName && e.Name() != "lost+found" {
-				return broker.Errorf(broker.Refused, "data_dir_not_empty", "cannot restore into %s: %s is there (restore into an empty directory, and keep the old directory elsewhere)", dir, taskcatalog.Clean(e.Name(), 80))
+				return broker.Errorf(broker.Refused, "data_dir_not_empty",
+					"cannot restore into %s: %s is there (restore into an empty directory, and keep the old directory elsewhere)", dir,
+					taskcatalog.Clean(e.Name(), 80))
 			}
 		}
 		step("begin")

@@ -111,7 +111,8 @@ func snapshot(ctx context.Context, dataDir, to string) ([]trust.KeyPlace, []stri
 			return trust.Inventory(filepath.Join(to, keysDir))
 		}
 	}
-	return nil, nil, broker.Errorf(broker.Unavailable, "backup_keys_changed", "cannot back up %s: its keys keep changing (try again when the rotation has ended)", dataDir)
+	return nil, nil, broker.Errorf(broker.Unavailable, "backup_keys_changed",
+		"cannot back up %s: its keys keep changing (try again when the rotation has ended)", dataDir)
 }
 
 // copyTree copies the regular files beneath a directory. A file that disappears meanwhile is left
@@ -271,7 +272,9 @@ func unwritable(name string, err error) error {
 		return err
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return broker.Errorf(broker.Unavailable, "disk_full", "cannot write beside %s: the disk is full (a backup needs room for a copy of the database in the data directory, and for FILE)", path.Base(name))
+		return broker.Errorf(broker.Unavailable, "disk_full",
+			"cannot write beside %s: the disk is full (a backup needs room for a copy of the database in the data directory, and for FILE)",
+			path.Base(name))
 	}
 	return broker.Errorf(broker.Unavailable, "backup_unwritable", "cannot back up or restore %s: %v", name, err)
 }

@@ -38,5 +38,6 @@ func Get(routes *http.ServeMux, path string, handler http.Handler) {
 
 // NotAllowed returns the message for a method that is not allowed, with the allowed methods.
 func NotAllowed(r *http.Request, allowed string) string {
-	return "cannot answer " + taskcatalog.Clean(r.Method, 16) + " " + taskcatalog.Clean(r.URL.Path, 200) + ": the path takes only " + allowed
+	return "cannot answer " + taskcatalog.Clean(r.Method, 16) + " " + taskcatalog.Clean(r.URL.Path, 200) + ": the path takes only " +
+		allowed
 }

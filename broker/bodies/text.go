@@ -25,7 +25,8 @@ func OnlyText(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		refuse(w, http.StatusBadRequest, CodeNotText, "cannot answer the request: "+what+" is not text (send UTF-8 without a zero byte, and percent-encode what the URL reserves)")
+		refuse(w, http.StatusBadRequest, CodeNotText, "cannot answer the request: "+what+
+			" is not text (send UTF-8 without a zero byte, and percent-encode what the URL reserves)")
 	})
 }
 

@@ -74,7 +74,8 @@ func (c *Clean) attested() error {
 		case !digestForm.MatchString(a.Digest) || said[a.Digest]:
 			return wrong("attestation %s has no digest, or is listed twice", a.Statement.ID)
 		case a.Statement.Node.ID != c.Node.ID:
-			return wrong("attestation %s is about node %s, and the certificate is about node %s", a.Statement.ID, a.Statement.Node.ID, c.Node.ID)
+			return wrong("attestation %s is about node %s, and the certificate is about node %s", a.Statement.ID, a.Statement.Node.ID,
+				c.Node.ID)
 		case a.Statement.IssuedAt.After(c.IssuedAt):
 			return wrong("attestation %s is newer than the certificate", a.Statement.ID)
 		case at < 0 || c.Devices[at].Method != a.Statement.Method:
@@ -132,7 +133,8 @@ func (a *Attestation) about() (name, sum string, err error) {
 func (a *Attestation) check() error {
 	switch {
 	case a.StatementOf != statementOfPerson, !name.MatchString(a.ID), !pki.ValidNodeID(a.Node.ID), a.IssuedAt.IsZero():
-		return refuse(CodeIncomplete, "cannot use attestation: the attestation names no node or time, or is not marked as a person's statement")
+		return refuse(CodeIncomplete,
+			"cannot use attestation: the attestation names no node or time, or is not marked as a person's statement")
 	case !slices.Contains(kinds, a.Device.Kind), a.Device.Serial == "" && a.Device.UUID == "":
 		return refuse(CodeIncomplete, "cannot use attestation: the attestation names no device by its serial number or uuid")
 	case a.Method != MethodDestroyed && a.Method != MethodRemoved:

@@ -126,7 +126,8 @@ func (c *Clean) bounded() error {
 func (c *Clean) checkTimes() error {
 	if c.Node.IdentitySince.IsZero() || c.Run.StartedAt.IsZero() ||
 		c.FinishedAt.Before(c.Run.StartedAt) || c.FinishedAt.Before(c.Node.IdentitySince) ||
-		c.IssuedAt.Before(c.FinishedAt) || !c.ValidUntil.After(c.IssuedAt) || c.Allocation != nil && c.IssuedAt.Before(c.Allocation.ReleasedAt) {
+		c.IssuedAt.Before(c.FinishedAt) || !c.ValidUntil.After(c.IssuedAt) || c.Allocation != nil &&
+		c.IssuedAt.Before(c.Allocation.ReleasedAt) {
 		return refuse(CodeIncomplete, "cannot use certificate: its times are out of order (started, finished, issued, valid until)")
 	}
 	return nil
@@ -143,11 +144,14 @@ func (c *Clean) parts() error {
 	}
 	for _, d := range c.Devices {
 		if d.Name() == "" || !slices.Contains(kinds, d.Kind) || !d.Verdict.Valid() || !d.Expected && !d.Found {
-			return refuse(CodeIncomplete, "cannot use certificate: %s %q has no serial or uuid, no verdict, or is neither expected nor found", d.Kind, d.Name())
+			return refuse(CodeIncomplete,
+				"cannot use certificate: %s %q has no serial or uuid, no verdict, or is neither expected nor found", d.Kind, d.Name())
 		}
 		word := d.Method == MethodDestroyed || d.Method == MethodRemoved
 		if word != (d.Attestation != "") || word && (d.Found || !digestForm.MatchString(d.Attestation)) {
-			return refuse(CodeIncomplete, "cannot use certificate: %s %s is %s, which needs a person's attestation about a device that is not present", d.Kind, d.Name(), d.Method)
+			return refuse(CodeIncomplete,
+				"cannot use certificate: %s %s is %s, which needs a person's attestation about a device that is not present", d.Kind,
+				d.Name(), d.Method)
 		}
 		if !once(d.Kind+" uuid", d.UUID) || d.UUID == "" && !once(d.Kind+" serial", d.Serial) {
 			return refuse(CodeIncomplete, "cannot use certificate: %s %s is listed twice", d.Kind, d.Name())
@@ -170,10 +174,12 @@ func (c *Clean) checkAdmissions() error {
 		}
 	}
 	if c.Environment == TenantOS && !slices.Contains(c.Exposures, rootkit) {
-		return refuse(CodeIncomplete, "cannot use certificate: the certificate does not state that results from %s are no proof against a rootkit", TenantOS)
+		return refuse(CodeIncomplete,
+			"cannot use certificate: the certificate does not state that results from %s are no proof against a rootkit", TenantOS)
 	}
 	if c.selfInspected() && !slices.Contains(c.Exposures, selfInspectionExposure) {
-		return refuse(CodeIncomplete, "cannot use certificate: the certificate does not state that the agent's check of itself in %s does not count", TenantOS)
+		return refuse(CodeIncomplete,
+			"cannot use certificate: the certificate does not state that the agent's check of itself in %s does not count", TenantOS)
 	}
 	for _, e := range c.reportedExposures() {
 		if !slices.Contains(c.Exposures, e) {

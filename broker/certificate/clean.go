@@ -127,11 +127,17 @@ const (
 	ExposureBaseline taskcatalog.Code = "baseline_accepted"
 )
 
-var rootkit = Exposure{ExposureRootkit, "the machine was looked at from inside the operating system that the tenant used: whoever controls its kernel decides what it says, and a new key proves nothing against that"}
+var rootkit = Exposure{
+	ExposureRootkit,
+	"the machine was looked at from inside the operating system that the tenant used: whoever controls its kernel decides what it says, and a new key proves nothing against that",
+}
 
 // selfInspectionExposure accompanies every inspection from the tenant's own system with a check of
 // the agent.
-var selfInspectionExposure = Exposure{ExposureAgent, "that the agent found its own program and unit as they were published, or could not look, does not count: in the operating system that the tenant used it may be another agent that says so"}
+var selfInspectionExposure = Exposure{
+	ExposureAgent,
+	"that the agent found its own program and unit as they were published, or could not look, does not count: in the operating system that the tenant used it may be another agent that says so",
+}
 
 // Override is a stage that a person skipped.
 type Override struct {
@@ -159,7 +165,10 @@ var NeverCovered = []NotCovered{
 // NeverCoveredOfDisks is in every certificate of a machine with disks. Certificates older than
 // the rule stay valid without NeverCoveredOfDisks.
 var NeverCoveredOfDisks = []NotCovered{
-	{"hidden_disk_capacity", "what HPA or DCO keep off a disk, and NVMe capacity in no namespace, is not looked at: a disk's size is compared with the one that was recorded first"},
+	{
+		"hidden_disk_capacity",
+		"what HPA or DCO keep off a disk, and NVMe capacity in no namespace, is not looked at: a disk's size is compared with the one that was recorded first",
+	},
 	{"nvme_boot_partitions", "they are in no namespace, and are neither erased nor compared"},
 	{"tcg_opal", "locking ranges, shadow MBR, data store and owner of a drive that encrypts itself are not looked at"},
 }

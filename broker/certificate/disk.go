@@ -52,7 +52,9 @@ func (c *Clean) downgraded(p proven) error {
 			return g.Device == d.Device && g.Asked == d.Asked && g.Did == d.Did
 		})
 		if !told {
-			return refuse(CodeDeviceContradicted, "cannot accept certificate: disk %s was to be erased by %s and task %s did %s, which the certificate does not state", d.Device, d.Asked, p.task.ID, d.Did)
+			return refuse(CodeDeviceContradicted,
+				"cannot accept certificate: disk %s was to be erased by %s and task %s did %s, which the certificate does not state",
+				d.Device, d.Asked, p.task.ID, d.Did)
 		}
 	}
 	return nil

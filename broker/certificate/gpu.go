@@ -51,7 +51,8 @@ func measured(taskID string, r taskcatalog.GPUScrubResult, report taskcatalog.Re
 		case g.Verdict.Better(g.Figures()):
 			d.Verdict, d.Code, d.Message = g.Figures(), taskcatalog.CodeGPUScrubIncomplete, "its own figures say less than its verdict"
 		case doubted && g.Verdict == taskcatalog.VerdictClean:
-			d.Verdict, d.Code, d.Message = taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete, "the node has signed of the scrub as a whole that it is not clean"
+			d.Verdict, d.Code, d.Message = taskcatalog.VerdictInconclusive, taskcatalog.CodeGPUScrubIncomplete,
+				"the node has signed of the scrub as a whole that it is not clean"
 		}
 		if g.Assurance.Overwrite == taskcatalog.OverwriteNone || g.Assurance.Overwrite == "" {
 			d.Method, d.Verification = MethodNone, taskcatalog.OverwriteNone

@@ -137,7 +137,8 @@ func byMAAS(m Method) bool {
 // judgeGrade compares a disk's treatment with the required grade.
 func (j *judge) judgeGrade(d *Device) {
 	if d.Method.Grade().Below(j.c.Policy.DiskGrade) && !j.accepted(d) {
-		j.addShortfall(d.specificCode(CodeBelowPolicy), d.Name(), "%s on disk %s has the grade %s and the policy asks for %s%s", d.Method, d.Name(), d.Method.Grade(), j.c.Policy.DiskGrade, d.explanation())
+		j.addShortfall(d.specificCode(CodeBelowPolicy), d.Name(), "%s on disk %s has the grade %s and the policy asks for %s%s", d.Method,
+			d.Name(), d.Method.Grade(), j.c.Policy.DiskGrade, d.explanation())
 	}
 }
 

@@ -52,10 +52,13 @@ func (c *Clean) proof(t *Task) (*taskcatalog.Evidence, error) {
 	case id.NodeID != c.Node.ID:
 		return nil, wrong(CodeEvidenceWrongNode, "the evidence is from node %s, and the certificate is about node %s", id.NodeID, c.Node.ID)
 	case id.Epoch != c.Node.Epoch:
-		return nil, wrong(CodeEvidenceWrongEpoch, "the evidence is from enrolment %d of the node, and the certificate is about enrolment %d", id.Epoch, c.Node.Epoch)
+		return nil,
+			wrong(CodeEvidenceWrongEpoch, "the evidence is from enrolment %d of the node, and the certificate is about enrolment %d",
+				id.Epoch, c.Node.Epoch)
 	}
 	if certified := cert.NotBefore.Add(pki.Backdate); certified.Before(c.Node.IdentitySince.Truncate(time.Second)) {
-		return nil, wrong(CodeEvidenceKeyTooOld, "its key was certified at %s, before the node's identity was changed at %s", stamp(certified), stamp(c.Node.IdentitySince))
+		return nil, wrong(CodeEvidenceKeyTooOld, "its key was certified at %s, before the node's identity was changed at %s",
+			stamp(certified), stamp(c.Node.IdentitySince))
 	}
 	ev, err := pki.VerifyEvidence([]byte(t.Proof.Evidence), cert.PublicKey)
 	if err != nil {
@@ -67,17 +70,21 @@ func (c *Clean) proof(t *Task) (*taskcatalog.Evidence, error) {
 	case ev.NodeID != c.Node.ID:
 		return nil, wrong(CodeEvidenceWrongNode, "the evidence names node %s, and the certificate is about node %s", ev.NodeID, c.Node.ID)
 	case ev.NodeEpoch != c.Node.Epoch:
-		return nil, wrong(CodeEvidenceWrongEpoch, "the evidence names enrolment %d of the node, and the certificate is about enrolment %d", ev.NodeEpoch, c.Node.Epoch)
+		return nil, wrong(CodeEvidenceWrongEpoch, "the evidence names enrolment %d of the node, and the certificate is about enrolment %d",
+			ev.NodeEpoch, c.Node.Epoch)
 	case ev.TaskID != t.ID, ev.TaskDigest != t.Digest, ev.Outcome != t.Outcome:
 		return nil, wrong(CodeEvidenceWrongTask, "the evidence is about task %s with the outcome %s", ev.TaskID, ev.Outcome)
 	case resultDigest(t.Proof.Result) != ev.ResultDigest:
 		return nil, wrong(CodeEvidenceWrongResult, "the accompanying result is not the result that the node signed")
 	case ev.StartedAt.Before(c.Run.StartedAt.Add(-taskcatalog.ClockSkew)):
-		return nil, wrong(CodeEvidenceStale, "the evidence is from %s, and the turnover began at %s", stamp(ev.StartedAt), stamp(c.Run.StartedAt))
+		return nil, wrong(CodeEvidenceStale, "the evidence is from %s, and the turnover began at %s", stamp(ev.StartedAt),
+			stamp(c.Run.StartedAt))
 	case c.Allocation != nil && ev.StartedAt.Before(c.Allocation.ReleasedAt.Add(-taskcatalog.ClockSkew)):
-		return nil, wrong(CodeEvidenceStale, "the evidence is from %s, and the tenant was on the machine until %s", stamp(ev.StartedAt), stamp(c.Allocation.ReleasedAt))
+		return nil, wrong(CodeEvidenceStale, "the evidence is from %s, and the tenant was on the machine until %s", stamp(ev.StartedAt),
+			stamp(c.Allocation.ReleasedAt))
 	case ev.FinishedAt.After(c.FinishedAt.Add(taskcatalog.ClockSkew)), ev.FinishedAt.Before(ev.StartedAt):
-		return nil, wrong(CodeEvidenceLate, "the evidence is from %s, and the turnover's checks ended at %s", stamp(ev.FinishedAt), stamp(c.FinishedAt))
+		return nil, wrong(CodeEvidenceLate, "the evidence is from %s, and the turnover's checks ended at %s", stamp(ev.FinishedAt),
+			stamp(c.FinishedAt))
 	}
 	return ev, nil
 }
@@ -126,13 +133,15 @@ func (c *Clean) checkDevices(p proven) error {
 	for i := range c.Devices {
 		d := &c.Devices[i]
 		if d.TaskID == p.task.ID && d.Found && !slices.ContainsFunc(signed, func(s Device) bool { return d.supportedBy(&s) }) {
-			return refuse(CodeDeviceContradicted, "cannot accept certificate: its statement about %s %s differs from the finding of task %s", d.Kind, d.Name(), p.task.ID)
+			return refuse(CodeDeviceContradicted,
+				"cannot accept certificate: its statement about %s %s differs from the finding of task %s", d.Kind, d.Name(), p.task.ID)
 		}
 	}
 	for i := range signed {
 		s := &signed[i]
 		if s.Found && !slices.ContainsFunc(c.Devices, func(d Device) bool { return d.supportedBy(s) }) {
-			return refuse(CodeDeviceContradicted, "cannot accept certificate: task %s found %s %s, which the certificate does not list as found", p.task.ID, s.Kind, s.Name())
+			return refuse(CodeDeviceContradicted,
+				"cannot accept certificate: task %s found %s %s, which the certificate does not list as found", p.task.ID, s.Kind, s.Name())
 		}
 	}
 	return c.downgraded(p)
@@ -154,12 +163,14 @@ func (c *Clean) validated(all []proven) error {
 		return nil // Judge reports the missing proof
 	}
 	if p := all[at]; p.task.Type != "node.validate_clean" {
-		return refuse(CodeEvidenceWrongTask, "cannot accept certificate: task %s, which the certificate names as its validation, is a %s", v.TaskID, p.task.Type)
+		return refuse(CodeEvidenceWrongTask, "cannot accept certificate: task %s, which the certificate names as its validation, is a %s",
+			v.TaskID, p.task.Type)
 	}
 	report := all[at].evidence.Report
 	tidy(&report)
 	if v.Verdict.Better(report.Verdict) {
-		return refuse(CodeVerdictUnfounded, "cannot accept certificate: its validation is %s, and the node signed %q", v.Verdict, report.Verdict)
+		return refuse(CodeVerdictUnfounded, "cannot accept certificate: its validation is %s, and the node signed %q", v.Verdict,
+			report.Verdict)
 	}
 	for _, name := range requiredChecks {
 		is := func(check taskcatalog.Check) bool { return check.Name == name }
@@ -170,29 +181,35 @@ func (c *Clean) validated(all []proven) error {
 	made := 0
 	for _, check := range report.Checks {
 		if check.NotApplicable && !slices.Contains(v.NotApplicable, check) {
-			return refuse(CodeFindingHidden, "cannot accept certificate: the check %s did not apply, which the certificate does not state", check.Name)
+			return refuse(CodeFindingHidden, "cannot accept certificate: the check %s did not apply, which the certificate does not state",
+				check.Name)
 		}
 		if check.Made {
 			made++
 		} else if !slices.Contains(v.ChecksNotMade, check) {
-			return refuse(CodeFindingHidden, "cannot accept certificate: the check %s was not made, which the certificate does not state", check.Name)
+			return refuse(CodeFindingHidden, "cannot accept certificate: the check %s was not made, which the certificate does not state",
+				check.Name)
 		}
 	}
 	for _, check := range v.NotApplicable {
 		if !slices.Contains(report.Checks, check) || !check.NotApplicable {
-			return refuse(CodeVerdictUnfounded, "cannot accept certificate: the node has not signed that the check %s does not apply", check.Name)
+			return refuse(CodeVerdictUnfounded, "cannot accept certificate: the node has not signed that the check %s does not apply",
+				check.Name)
 		}
 	}
 	if v.ChecksMade > made {
-		return refuse(CodeVerdictUnfounded, "cannot accept certificate: the certificate counts %d checks, and %d were made", v.ChecksMade, made)
+		return refuse(CodeVerdictUnfounded, "cannot accept certificate: the certificate counts %d checks, and %d were made", v.ChecksMade,
+			made)
 	}
 	for _, f := range report.Findings {
 		if !slices.ContainsFunc(c.Findings, func(g taskcatalog.Finding) bool { return reflect.DeepEqual(f, g) }) {
-			return refuse(CodeFindingHidden, "cannot accept certificate: the certificate does not list the finding %s: %s", f.Check, f.Subject)
+			return refuse(CodeFindingHidden, "cannot accept certificate: the certificate does not list the finding %s: %s", f.Check,
+				f.Subject)
 		}
 	}
 	if c.FindingsOmitted < report.FindingsOmitted {
-		return refuse(CodeFindingHidden, "cannot accept certificate: %d findings are not listed, and the certificate counts %d", report.FindingsOmitted, c.FindingsOmitted)
+		return refuse(CodeFindingHidden, "cannot accept certificate: %d findings are not listed, and the certificate counts %d",
+			report.FindingsOmitted, c.FindingsOmitted)
 	}
 	return nil
 }
@@ -200,9 +217,12 @@ func (c *Clean) validated(all []proven) error {
 // requiredChecks lists the checks that every certificate of this version mentions: the checks that
 // existed when the version was fixed. Later agents make further checks.
 var requiredChecks = []string{
-	"users", "processes", "jobs", "ipc", "files", "homes", "temporary", "scratch", "containers", "dumps", "swap", "hugepages", "block_devices",
-	"namespaces", "mounts", "listeners", "authorized_keys", "login_files", "cron", "units", "packages", "programs", "setuid", "config", "preload",
-	"pam", "sudoers", "ssh_server", "udev", "modprobe", "modules", "bpf", "firewall", "kernel_hooks", "boot", "cloud_init", "inventory", "gpu",
+	"users", "processes", "jobs", "ipc", "files", "homes", "temporary", "scratch", "containers", "dumps", "swap", "hugepages",
+	"block_devices",
+	"namespaces", "mounts", "listeners", "authorized_keys", "login_files", "cron", "units", "packages", "programs", "setuid", "config",
+	"preload",
+	"pam", "sudoers", "ssh_server", "udev", "modprobe", "modules", "bpf", "firewall", "kernel_hooks", "boot", "cloud_init", "inventory",
+	"gpu",
 }
 
 // selfInspected reports whether the last inspection included the agent's check, made or not,

@@ -67,7 +67,8 @@ func ReceiptOf(r *Report, now time.Time) (*Receipt, error) {
 	out := &Receipt{
 		CertificateDigest: r.Digest, Issuer: c.Issuer,
 		AllocationID: c.Allocation.ID, Tenant: c.Allocation.Tenant, ReleasedAt: c.Allocation.ReleasedAt,
-		Environment: c.Environment, Policy: c.Policy.clone(), NotCovered: slices.Clone(NeverCovered), FinishedAt: c.FinishedAt, CertifiedAt: c.IssuedAt, IssuedAt: now.UTC(), ValidUntil: c.ValidUntil,
+		Environment: c.Environment, Policy: c.Policy.clone(), NotCovered: slices.Clone(NeverCovered), FinishedAt: c.FinishedAt,
+		CertifiedAt: c.IssuedAt, IssuedAt: now.UTC(), ValidUntil: c.ValidUntil,
 		Verdict: Verdict{MeetsPolicy: c.Verdict.MeetsPolicy},
 	}
 	for _, n := range NeverCoveredOfDisks {
@@ -113,7 +114,8 @@ func (r *Receipt) about() (name, sum string, err error) {
 
 func (r *Receipt) check() error {
 	if !name.MatchString(r.AllocationID) || !r.Issuer.valid() || r.Policy != nil && !r.Policy.valid() || environments[r.Environment] == 0 ||
-		r.Verdict.MeetsPolicy != (len(r.Verdict.Shortfalls) == 0) || !r.ValidUntil.After(r.CertifiedAt) || r.IssuedAt.Before(r.CertifiedAt) || r.CertifiedAt.IsZero() ||
+		r.Verdict.MeetsPolicy != (len(r.Verdict.Shortfalls) == 0) || !r.ValidUntil.After(r.CertifiedAt) ||
+		r.IssuedAt.Before(r.CertifiedAt) || r.CertifiedAt.IsZero() ||
 		len(r.Devices) > maxDevices || len(r.Downgrades) > maxList || len(r.Exposures) > maxList {
 		return refuse(CodeIncomplete, "cannot use receipt: the receipt is incomplete, or contradicts itself")
 	}

@@ -107,7 +107,8 @@ func kindOf(payload []byte) (string, error) {
 		return "", malformed("the signed bytes are not a statement")
 	}
 	if head.Type != statementType {
-		return "", refuse(CodeWrongStatement, "cannot read certificate: the signed bytes are a %q, not an in-toto statement of version 1", taskcatalog.Clean(head.Type, 200))
+		return "", refuse(CodeWrongStatement, "cannot read certificate: the signed bytes are a %q, not an in-toto statement of version 1",
+			taskcatalog.Clean(head.Type, 200))
 	}
 	return head.PredicateType, nil
 }

@@ -77,7 +77,9 @@ func Verify(file []byte, trust *pki.TrustBundle, now time.Time) (*Report, error)
 	}
 	r.Kind, r.IssuedAt = stated.kind(), stated.issuedAt()
 	if r.IssuedAt.After(now.Add(taskcatalog.ClockSkew)) {
-		return nil, refuse(CodeIssuedLater, "cannot accept certificate: it was issued at %s, and this machine's clock says %s (compare the clocks)", stamp(r.IssuedAt), stamp(now))
+		return nil,
+			refuse(CodeIssuedLater, "cannot accept certificate: it was issued at %s, and this machine's clock says %s (compare the clocks)",
+				stamp(r.IssuedAt), stamp(now))
 	}
 	if err := stated.check(); err != nil {
 		return nil, err
@@ -103,7 +105,8 @@ func (r *Report) read(payload []byte) (predicate, error) {
 		r.Attestation, err = open[*Attestation](payload)
 		return r.Attestation, err
 	}
-	return nil, refuse(CodeWrongStatement, "cannot read certificate: the file is a statement of another kind, %q", taskcatalog.Clean(kind, 200))
+	return nil, refuse(CodeWrongStatement, "cannot read certificate: the file is a statement of another kind, %q",
+		taskcatalog.Clean(kind, 200))
 }
 
 // remark collects the objections to an authentic statement.
@@ -115,7 +118,11 @@ func (r *Report) remark(now time.Time) {
 		r.Remarks = append(r.Remarks, r.Receipt.Verdict.Shortfalls...)
 	}
 	if until := r.validUntil(); !until.IsZero() && now.After(until) {
-		r.Remarks = append(r.Remarks, Remark{Code: CodeStale, Message: "it says how the machine was at " + stamp(r.IssuedAt) + " and was good until " + stamp(until) + " (what happened since is not in it)"})
+		r.Remarks = append(r.Remarks, Remark{
+			Code: CodeStale,
+			Message: "it says how the machine was at " + stamp(r.IssuedAt) + " and was good until " + stamp(until) +
+				" (what happened since is not in it)",
+		})
 	}
 }
 

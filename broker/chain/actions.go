@@ -30,7 +30,9 @@ func (e *Engine) Act(ctx context.Context, o Order) (Record, error) {
 		l := e.lineOf(r)
 		switch {
 		case l == nil && e.lines[r.Kind] != nil:
-			return Change{}, refused("list_unknown", "cannot %s run %s: this broker does not know the list of stages with which the run began (start a broker that knows it, and try again)", o.Action, r.ID)
+			return Change{},
+				refused("list_unknown",
+					"cannot %s run %s: this broker does not know the list of stages with which the run began (start a broker that knows it, and try again)", o.Action, r.ID)
 		case l == nil:
 			return Change{}, refused("kind_unknown", "cannot %s run %s: this broker runs no chain %s", o.Action, r.ID, r.Kind)
 		}
@@ -55,7 +57,8 @@ func (m *move) act(o Order) error {
 	}
 	// Checked for stopped runs only: repeating an order that was carried out does nothing.
 	if o.Seen != nil && !r.Status.Moving() && r.Failure != nil && *o.Seen != (Seen{r.Stage, r.Failure.Class}) {
-		return refused("run_moved", "cannot %s run %s: the run is now at %s with %s instead of %s with %s (check the run again)", o.Action, r.ID, r.Stage, r.Failure.Class, o.Seen.Stage, o.Seen.Class)
+		return refused("run_moved", "cannot %s run %s: the run is now at %s with %s instead of %s with %s (check the run again)", o.Action,
+			r.ID, r.Stage, r.Failure.Class, o.Seen.Stage, o.Seen.Class)
 	}
 	switch o.Action {
 	case RetryStage:
@@ -80,7 +83,8 @@ func (m *move) retryStage(o Order) error {
 	}
 	s, ok := m.line.named[r.Stage]
 	if !ok {
-		return refused("stage_unknown", "cannot %s run %s: this broker knows no stage %s (upgrade the broker, or rerun)", o.Action, r.ID, r.Stage)
+		return refused("stage_unknown", "cannot %s run %s: this broker knows no stage %s (upgrade the broker, or rerun)", o.Action, r.ID,
+			r.Stage)
 	}
 	m.revive(s, r.Direction)
 	return nil
@@ -90,7 +94,8 @@ func (m *move) retryStage(o Order) error {
 func (m *move) continueRun(o Order) error {
 	r := &m.Record
 	if r.Direction == Undo {
-		return refused("run_compensating", "cannot %s run %s: the run is undoing its stages, at %s (retry the undo, or restart-clean)", o.Action, r.ID, r.Stage)
+		return refused("run_compensating", "cannot %s run %s: the run is undoing its stages, at %s (retry the undo, or restart-clean)",
+			o.Action, r.ID, r.Stage)
 	}
 	if r.Status.Moving() {
 		if o.Action == Adopt && !r.Progress.Adopted {
@@ -104,7 +109,8 @@ func (m *move) continueRun(o Order) error {
 		s = m.line.main[0]
 		r.Progress.Adopted = false
 	case !ok:
-		return refused("stage_unknown", "cannot %s run %s: this broker knows no stage %s (upgrade the broker, or rerun)", o.Action, r.ID, r.Stage)
+		return refused("stage_unknown", "cannot %s run %s: this broker knows no stage %s (upgrade the broker, or rerun)", o.Action, r.ID,
+			r.Stage)
 	case s.rescues != nil:
 		s = s.rescues
 	}
@@ -206,10 +212,13 @@ func (m *move) cancelled() error {
 func (m *move) mark(o Order) error {
 	r := &m.Record
 	switch {
-	case r.Status == FailedManual && (o.Says == nil || r.Failure != nil && r.Failure.Code == o.Says.Code), r.Asked == AskMark && r.InFlight(m.now):
+	case r.Status == FailedManual && (o.Says == nil || r.Failure != nil && r.Failure.Code == o.Says.Code),
+		r.Asked == AskMark && r.InFlight(m.now):
 		return m.alreadyUnderWay()
 	case m.line.marking != nil && (r.Direction == Undo || r.Asked == AskCancel && r.InFlight(m.now)):
-		return refused("run_compensating", "cannot %s run %s: the run is undoing its stages, at %s (wait until the undo has ended; if it has failed, retry the run)", o.Action, r.ID, r.Stage)
+		return refused("run_compensating",
+			"cannot %s run %s: the run is undoing its stages, at %s (wait until the undo has ended; if it has failed, retry the run)",
+			o.Action, r.ID, r.Stage)
 	case r.InFlight(m.now):
 		m.setRequest(AskMark, o)
 		return nil

@@ -148,7 +148,8 @@ func (e *Engine) insert(ctx context.Context, starts []Start, b *Batch) ([]Record
 			return nil, err
 		}
 		r := Record{
-			ID: orDefault(s.ID, e.NewID(now)), Kind: s.Kind, List: l.list, Site: s.Site, Subject: s.Subject, CorrelationID: s.CorrelationID, State: state,
+			ID: orDefault(s.ID, e.NewID(now)), Kind: s.Kind, List: l.list, Site: s.Site, Subject: s.Subject, CorrelationID: s.CorrelationID,
+			State:       state,
 			RequestedBy: s.RequestedBy, Status: Pending,
 		}
 		if b != nil {

@@ -60,9 +60,12 @@ func (c Chain[S]) compile() (*line, error) {
 	l := &line{kind: c.Kind, named: map[string]*stage{}}
 	l.open = func(r *Record, out *output) (*call, error) {
 		run := &Run[S]{
-			ID: r.ID, Site: r.Site, Batch: r.Batch, Subject: r.Subject, CorrelationID: r.CorrelationID, Stage: r.Stage, Attempt: r.Attempt, Spent: r.Progress.Spent,
-			Undoing: r.Direction == Undo, Restarting: r.Progress.Restart, Adopted: r.Progress.Adopted, accepts: r.Progress.Accepts, RequestedBy: r.RequestedBy, RequestedAt: r.RequestedAt, EnteredAt: r.EnteredAt,
-			Now: r.UpdatedAt, LostAt: r.Progress.LostAt, Waived: r.Progress.Waived, Failure: r.Failure, out: out, since: out.since, clock: out.clock,
+			ID: r.ID, Site: r.Site, Batch: r.Batch, Subject: r.Subject, CorrelationID: r.CorrelationID, Stage: r.Stage, Attempt: r.Attempt,
+			Spent:   r.Progress.Spent,
+			Undoing: r.Direction == Undo, Restarting: r.Progress.Restart, Adopted: r.Progress.Adopted, accepts: r.Progress.Accepts,
+			RequestedBy: r.RequestedBy, RequestedAt: r.RequestedAt, EnteredAt: r.EnteredAt,
+			Now: r.UpdatedAt, LostAt: r.Progress.LostAt, Waived: r.Progress.Waived, Failure: r.Failure, out: out, since: out.since,
+			clock: out.clock,
 		}
 		err := decodeState(r.State, &run.State)
 		return &call{run: run, state: func() (json.RawMessage, error) { return json.Marshal(run.State) }}, err
@@ -153,7 +156,8 @@ func compileStage[S any](s Stage[S], at int) *stage {
 	of := func(c *call) *Run[S] { return c.run.(*Run[S]) }
 	out := &stage{
 		name: s.Name, at: at, then: s.Then, pivot: s.Pivot, opt: s.Optional, waivable: s.Waivable,
-		retry: func(*call) Retry { return Retry{Attempts: 1} }, limit: func(*call) Limit { return Limit{} }, about: func(*call) About { return About{} },
+		retry: func(*call) Retry { return Retry{Attempts: 1} }, limit: func(*call) Limit { return Limit{} },
+		about: func(*call) About { return About{} },
 	}
 	if s.Done != nil {
 		out.look = func(ctx context.Context, c *call) (bool, error) { return s.Done(ctx, of(c)) }

@@ -40,7 +40,10 @@ func (r Record) Begin(owner string, lease time.Duration, now time.Time) Change {
 }
 
 func (r *Record) event(status EventStatus, message string, details json.RawMessage) Event {
-	return Event{Stage: r.Stage, Direction: r.Direction, Attempt: r.Attempt, Status: status, Message: bounded(message, maxMessage), Details: details}
+	return Event{
+		Stage: r.Stage, Direction: r.Direction, Attempt: r.Attempt, Status: status, Message: bounded(message, maxMessage),
+		Details: details,
+	}
 }
 
 // words maps statuses to the messages about a run.
@@ -66,7 +69,10 @@ func prefix(kind string) string {
 }
 
 func (r *Record) message(word string) Message {
-	data := map[string]any{"run_id": r.ID, "site": r.Site, "batch_id": r.Batch, "subject": r.Subject, "status": r.Status, "stage": r.Stage, "attempt": r.Attempt}
+	data := map[string]any{
+		"run_id": r.ID, "site": r.Site, "batch_id": r.Batch, "subject": r.Subject, "status": r.Status, "stage": r.Stage,
+		"attempt": r.Attempt,
+	}
 	if r.Failure != nil {
 		data["failure_class"], data["error_code"], data["error_message"] = r.Failure.Class, r.Failure.Code, r.Failure.Message
 		data["recommended_next_action"] = r.NextAction
@@ -201,7 +207,10 @@ func (m *move) stop(h Handling) {
 func (r Record) Restored(now time.Time) Change {
 	c := Change{Record: r.Forsaken(now)}
 	b := &c.Record
-	f := Failure{Class: StateAmbiguity, Code: CodeRestored, Message: "the database was restored from a backup, which lacks what this run did since"}
+	f := Failure{
+		Class: StateAmbiguity, Code: CodeRestored,
+		Message: "the database was restored from a backup, which lacks what this run did since",
+	}
 	if b.Progress.Begun && !b.Status.Stopped() { // a stopped run's attempt has ended
 		c.Events = append(c.Events, b.event(Failed, f.Message, nil))
 	}
@@ -239,7 +248,8 @@ func (m *move) turn() error {
 	from, ok := m.line.named[r.Stage]
 	far, known := m.line.reached(r)
 	if !ok || !known {
-		return refused("stage_unknown", "cannot undo run %s: this broker knows no stage %s or %s (upgrade the broker)", r.ID, r.Stage, r.Progress.Reached)
+		return refused("stage_unknown", "cannot undo run %s: this broker knows no stage %s or %s (upgrade the broker)", r.ID, r.Stage,
+			r.Progress.Reached)
 	}
 	if far.at > from.at {
 		from = far

@@ -45,12 +45,14 @@ func (s *step) run() (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			s.was.Progress.LostAt = s.store.Now()
-			err = s.save(s.unknown("stage_panicked", "cannot determine what follows stage %s: %v (its Retry or Limit panics)", s.was.Stage, p))
+			err = s.save(s.unknown("stage_panicked", "cannot determine what follows stage %s: %v (its Retry or Limit panics)", s.was.Stage,
+				p))
 		}
 	}()
 	if s.line == nil {
 		s.line = s.lines[s.was.Kind] // used only to stop the run
-		return s.save(s.unknown("list_unknown", "this broker knows no list %s of %s, with which the run began (start a broker that knows it, and resume or cancel the run there)", s.was.List, s.was.Kind))
+		return s.save(s.unknown("list_unknown",
+			"this broker knows no list %s of %s, with which the run began (start a broker that knows it, and resume or cancel the run there)", s.was.List, s.was.Kind))
 	}
 	if s.was.Asked != AskNothing {
 		return s.save(s.honour())
@@ -60,7 +62,8 @@ func (s *step) run() (err error) {
 		return s.save(s.unknown("stage_unknown", "this broker knows no stage %s (upgrade the broker, or rerun)", s.was.Stage))
 	}
 	if n := s.was.Progress.Lost; n > maxLost {
-		return s.save(s.unknown("step_lost", "stage %s was started %d times, and its end was never recorded (check whether the stage crashes the broker)", s.was.Stage, n))
+		return s.save(s.unknown("step_lost",
+			"stage %s was started %d times, and its end was never recorded (check whether the stage crashes the broker)", s.was.Stage, n))
 	}
 	s.out.since, s.out.clock = s.since, s.store.Now
 	if s.call, err = s.line.open(&s.was, &s.out); err != nil {
@@ -197,7 +200,8 @@ func (s *step) retryLater(m *move, said error, limit Limit, deadline time.Time) 
 	over := Failure{Class: orDefault(limit.Class, UpstreamTransient), Code: orDefault(limit.Code, "timed_out"), next: limit.Next}
 	if a, ok := errors.AsType[*again](said); ok {
 		if late {
-			if over.Message = bounded(fmt.Sprintf("not within %v: %s", limit.After, a.reason), maxMessage); a.class != "" && s.stage.rescues == nil {
+			if over.Message = bounded(fmt.Sprintf("not within %v: %s", limit.After, a.reason), maxMessage); a.class != "" &&
+				s.stage.rescues == nil {
 				over.Class, over.Code = a.class, "timed_out"
 			}
 			m.failed(s.stage, s.describeFailure(over), Retry{}, true)

@@ -50,9 +50,11 @@ func doWithin[S, T any](do func(context.Context, *Run[T]) error, part func(*S) *
 func within[S, T any](r *Run[S], part func(*S) *T) (inner *Run[T], back func()) {
 	inner = &Run[T]{
 		ID: r.ID, Site: r.Site, Batch: r.Batch, Subject: r.Subject, CorrelationID: r.CorrelationID,
-		Stage: r.Stage, Attempt: r.Attempt, Spent: r.Spent, Undoing: r.Undoing, Restarting: r.Restarting, Adopted: r.Adopted, accepts: r.accepts,
-		RequestedBy: r.RequestedBy, RequestedAt: r.RequestedAt, EnteredAt: r.EnteredAt, Now: r.Now, LostAt: r.LostAt, Waived: r.Waived, Failure: r.Failure,
-		State: *part(&r.State), out: r.out, since: r.since, clock: r.clock,
+		Stage: r.Stage, Attempt: r.Attempt, Spent: r.Spent, Undoing: r.Undoing, Restarting: r.Restarting, Adopted: r.Adopted,
+		accepts:     r.accepts,
+		RequestedBy: r.RequestedBy, RequestedAt: r.RequestedAt, EnteredAt: r.EnteredAt, Now: r.Now, LostAt: r.LostAt, Waived: r.Waived,
+		Failure: r.Failure,
+		State:   *part(&r.State), out: r.out, since: r.since, clock: r.clock,
 	}
 	return inner, func() { *part(&r.State) = inner.State }
 }

@@ -33,7 +33,8 @@ type File struct {
 func Load(path string) (*File, error) {
 	raw, err := readBounded(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, broker.Errorf(broker.NotFound, "config_not_found", "cannot read %s: there is no such file (the broker writes client.yaml into its data directory; see hostler help login)", path)
+		return nil, broker.Errorf(broker.NotFound, "config_not_found",
+			"cannot read %s: there is no such file (the broker writes client.yaml into its data directory; see hostler help login)", path)
 	}
 	if err != nil {
 		return nil, broker.Errorf(broker.Invalid, "config_invalid", "cannot read %s: %v", path, cause(err))
@@ -42,7 +43,8 @@ func Load(path string) (*File, error) {
 	d := yaml.NewDecoder(bytes.NewReader(raw))
 	d.KnownFields(true)
 	if err := d.Decode(&f); err != nil {
-		return nil, broker.Errorf(broker.Invalid, "config_invalid", "cannot read %s: %s (write it again with hostler login)", path, oneLine(err))
+		return nil, broker.Errorf(broker.Invalid, "config_invalid", "cannot read %s: %s (write it again with hostler login)", path,
+			oneLine(err))
 	}
 	if err := f.check(); err != nil {
 		return nil, broker.Errorf(broker.Invalid, "config_invalid", "cannot use %s: %v (write it again with hostler login)", path, err)

@@ -31,21 +31,26 @@ func ReadSecret(path string, stdin io.Reader) ([]byte, error) {
 			return nil, broker.Errorf(broker.Invalid, "token_file_unreadable", "cannot read the token from stdin: %v", err)
 		}
 		if len(raw) > maxFile {
-			return nil, broker.Errorf(broker.Invalid, "token_file_unreadable", "cannot read the token from stdin: the input is larger than %d bytes", maxFile)
+			return nil, broker.Errorf(broker.Invalid, "token_file_unreadable",
+				"cannot read the token from stdin: the input is larger than %d bytes", maxFile)
 		}
 		return raw, nil
 	}
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, broker.Errorf(broker.Invalid, "token_file_unreadable", "cannot read the token file %s: %v (name another file with --token-file)", path, cause(err))
+		return nil, broker.Errorf(broker.Invalid, "token_file_unreadable",
+			"cannot read the token file %s: %v (name another file with --token-file)", path, cause(err))
 	}
 	// The system sets the mode of a pipe, as of a process substitution.
 	if info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-		return nil, broker.Errorf(broker.Refused, "token_file_open", "cannot use the token file %s: others may read it, mode %04o (chmod 600 %s, and issue a new token if others had access)", path, info.Mode().Perm(), path)
+		return nil, broker.Errorf(broker.Refused, "token_file_open",
+			"cannot use the token file %s: others may read it, mode %04o (chmod 600 %s, and issue a new token if others had access)", path,
+			info.Mode().Perm(), path)
 	}
 	raw, err := readBounded(path)
 	if err != nil {
-		return nil, broker.Errorf(broker.Invalid, "token_file_unreadable", "cannot read the token file %s: %v (name another file with --token-file)", path, cause(err))
+		return nil, broker.Errorf(broker.Invalid, "token_file_unreadable",
+			"cannot read the token file %s: %v (name another file with --token-file)", path, cause(err))
 	}
 	return raw, nil
 }
@@ -56,7 +61,8 @@ func parseToken(raw []byte, from string) (string, error) {
 	token := strings.TrimSpace(string(raw))
 	bad := strings.IndexFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0
 	if token == "" || bad || len(token) > 4096 {
-		return "", broker.Errorf(broker.Invalid, "token_malformed", "cannot use the token from %s: the token is not one line of printable characters", from)
+		return "", broker.Errorf(broker.Invalid, "token_malformed",
+			"cannot use the token from %s: the token is not one line of printable characters", from)
 	}
 	return token, nil
 }

@@ -56,7 +56,10 @@ func (in *Input) agentLayer(d *data) error {
 			d.file("0644", bootstrapDir+name+".sha256", in.Package.SHA256+"  "+name+"\n")
 		}
 	}
-	about := unitData{BrokerURL: in.BrokerURL, CASHA256: in.CASHA256, MAASSystemID: in.MAASSystemID, ClockSeconds: int(max(in.ClockWait, time.Second) / time.Second)}
+	about := unitData{
+		BrokerURL: in.BrokerURL, CASHA256: in.CASHA256, MAASSystemID: in.MAASSystemID,
+		ClockSeconds: int(max(in.ClockWait, time.Second) / time.Second),
+	}
 	if in.ClockWait == 0 {
 		about.ClockSeconds = int(defaultClockWait / time.Second)
 	}

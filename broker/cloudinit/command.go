@@ -28,7 +28,8 @@ func Command(in Input) (string, error) {
 	if in.MAASSystemID != "" {
 		machine = " --maas-system-id " + in.MAASSystemID
 	}
-	enroll := fmt.Sprintf("$S hostler-agent enroll --broker '%s' --ca-sha256 %s%s --token-file - <<< '%s'", in.BrokerURL, in.CASHA256, machine, in.Token.Reveal())
+	enroll := fmt.Sprintf("$S hostler-agent enroll --broker '%s' --ca-sha256 %s%s --token-file - <<< '%s'", in.BrokerURL, in.CASHA256,
+		machine, in.Token.Reveal())
 	steps = append(steps, enroll, "$S systemctl enable --now hostler-agent.service")
 	// A machine where the operator is root often has no sudo.
 	return ` [ "$(id -u)" -eq 0 ] && S= || S=sudo; ` + strings.Join(steps, " && "), nil

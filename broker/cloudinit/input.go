@@ -78,7 +78,8 @@ func (in *Input) check() error {
 	if in.Package == nil {
 		return nil
 	}
-	if sum, err := hex.DecodeString(in.Package.SHA256); err != nil || len(sum) != 32 || strings.ToLower(in.Package.SHA256) != in.Package.SHA256 {
+	if sum, err := hex.DecodeString(in.Package.SHA256); err != nil || len(sum) != 32 ||
+		strings.ToLower(in.Package.SHA256) != in.Package.SHA256 {
 		return invalid("the package's digest is not a hex SHA-256")
 	}
 	return CheckMirrors(in.Package.Mirrors)
@@ -88,7 +89,8 @@ const bundleMark = "@sha256:"
 
 // checkLayers refuses values that the scripts of the layers must not read.
 func (in *Input) checkLayers() error {
-	if url, digest, ok := strings.Cut(in.SiteBundle, bundleMark); in.SiteBundle != "" && (!ok || !digestForm.MatchString(digest) || CheckMirrors([]string{url}) != nil) {
+	if url, digest, ok := strings.Cut(in.SiteBundle, bundleMark); in.SiteBundle != "" &&
+		(!ok || !digestForm.MatchString(digest) || CheckMirrors([]string{url}) != nil) {
 		return invalid("the site's bundle %q is not a plain http or https URL with @sha256:DIGEST", in.SiteBundle)
 	}
 	if len(in.Disks) > maxDisks || len(in.RoCE) > maxRoCE {

@@ -67,7 +67,8 @@ func (m *message) part(ctype, name, content string) {
 	if m.text.Len() == 0 {
 		fmt.Fprintf(&m.text, "MIME-Version: 1.0\nContent-Type: multipart/mixed; boundary=%q\n\n", boundary)
 	}
-	fmt.Fprintf(&m.text, "--%s\nMIME-Version: 1.0\nContent-Type: %s; charset=\"us-ascii\"\nContent-Transfer-Encoding: 7bit\nContent-Disposition: attachment; filename=%q\n\n%s", boundary, ctype, name, content)
+	fmt.Fprintf(&m.text,
+		"--%s\nMIME-Version: 1.0\nContent-Type: %s; charset=\"us-ascii\"\nContent-Transfer-Encoding: 7bit\nContent-Disposition: attachment; filename=%q\n\n%s", boundary, ctype, name, content)
 }
 
 func (m *message) end() string {

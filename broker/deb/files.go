@@ -154,7 +154,8 @@ func entry(h *tar.Header, content io.Reader, left *int64) (f taskcatalog.Baselin
 	}
 	f = taskcatalog.BaselineFile{Path: path.Join("/", name), Mode: uint32(h.Mode & 0o7777), UID: uint32(h.Uid)}
 	root := h.Typeflag == tar.TypeDir && name == ""
-	if !root && (!fs.ValidPath(name) || name == "." && h.Typeflag != tar.TypeDir) || len(name) > maxName || taskcatalog.Clean(name, maxName) != name || int64(f.UID) != int64(h.Uid) {
+	if !root && (!fs.ValidPath(name) || name == "." && h.Typeflag != tar.TypeDir) || len(name) > maxName ||
+		taskcatalog.Clean(name, maxName) != name || int64(f.UID) != int64(h.Uid) {
 		return f, false, fmt.Errorf("%q is not a valid file name, or its owner is invalid", taskcatalog.Clean(h.Name, maxName))
 	}
 	switch h.Typeflag {

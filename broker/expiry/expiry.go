@@ -82,7 +82,10 @@ func (s Sources) Items(ctx context.Context) ([]Item, error) {
 	}
 	for _, t := range tokens {
 		if t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || t.ExpiresAt.After(s.Now().Add(-forgotten))) {
-			all = append(all, Item{What: OperatorToken, Name: t.Name, At: t.ExpiresAt, Soon: forgotten, Renew: "hostler-broker token create, then hostler-broker token revoke " + t.Name})
+			all = append(all, Item{
+				What: OperatorToken, Name: t.Name, At: t.ExpiresAt, Soon: forgotten,
+				Renew: "hostler-broker token create, then hostler-broker token revoke " + t.Name,
+			})
 		}
 	}
 	if s.Login != nil {

@@ -164,7 +164,10 @@ func (r *Region) raw(ctx context.Context, op string, k kind, method, at, verb st
 
 // notMAAS is the error of an answer that cannot be read.
 func notMAAS(op string, changes bool) error {
-	e := &Error{Class: Unavailable, Op: op, Status: http.StatusOK, Detail: "the answer does not come from MAAS (check for a proxy in between)"}
+	e := &Error{
+		Class: Unavailable, Op: op, Status: http.StatusOK,
+		Detail: "the answer does not come from MAAS (check for a proxy in between)",
+	}
 	if changes {
 		e.Class = UnknownOutcome
 	}

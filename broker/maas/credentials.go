@@ -38,7 +38,8 @@ func Token(ctx context.Context, keeper Keeper, s broker.Site) (Key, error) {
 		return Key{}, err
 	}
 	if t.APIBaseURL != s.APIBaseURL || t.CACertSHA256 != "" && t.CACertSHA256 != digest(s.CACert) {
-		return Key{}, broker.Errorf(broker.Refused, "site_credentials_moved", "cannot use the MAAS token of site %s: the token was checked at another address, or with another ca_cert (store it again: hostler site credentials %s --maas-token-file FILE)", s.Name, s.Name)
+		return Key{}, broker.Errorf(broker.Refused, "site_credentials_moved",
+			"cannot use the MAAS token of site %s: the token was checked at another address, or with another ca_cert (store it again: hostler site credentials %s --maas-token-file FILE)", s.Name, s.Name)
 	}
 	return ParseKey(t.Token)
 }
@@ -55,7 +56,8 @@ type power struct {
 func NewPower(user, pass string) (Power, error) {
 	for name, text := range map[string]string{"user": user, "password": pass} {
 		if text == "" || len(text) > 256 || !utf8.ValidString(text) || taskcatalog.Clean(text, 2048) != text {
-			return Power{}, broker.Errorf(broker.Invalid, "power_credentials_invalid", "cannot use the power credentials: the %s is empty, longer than 256 bytes or has control characters", name)
+			return Power{}, broker.Errorf(broker.Invalid, "power_credentials_invalid",
+				"cannot use the power credentials: the %s is empty, longer than 256 bytes or has control characters", name)
 		}
 	}
 	return Power{&power{user, pass}}, nil
@@ -123,13 +125,15 @@ func read[T any](ctx context.Context, keeper Keeper, s broker.Site, path, what s
 	raw, err := keeper.Get(ctx, path)
 	switch {
 	case err != nil && broker.AsError(err).Kind == broker.NotFound:
-		return v, broker.Errorf(broker.Refused, "site_credentials_missing", "cannot find the %s of site %s (set it: hostler help site credentials)", what, s.Name)
+		return v, broker.Errorf(broker.Refused, "site_credentials_missing",
+			"cannot find the %s of site %s (set it: hostler help site credentials)", what, s.Name)
 	case err != nil:
 		return v, err
 	}
 	defer clear(raw)
 	if json.Unmarshal(raw, &v) != nil {
-		return v, broker.Errorf(broker.Refused, "secret_unreadable", "cannot read the %s of site %s: its format is not that of hostler site credentials (set it again)", what, s.Name)
+		return v, broker.Errorf(broker.Refused, "secret_unreadable",
+			"cannot read the %s of site %s: its format is not that of hostler site credentials (set it again)", what, s.Name)
 	}
 	return v, nil
 }

@@ -26,7 +26,8 @@ var keyForm = regexp.MustCompile(`^[A-Za-z0-9]{1,64}:[A-Za-z0-9]{1,64}:[A-Za-z0-
 func ParseKey(text string) (Key, error) {
 	text = strings.TrimSpace(text)
 	if !keyForm.MatchString(text) {
-		return Key{}, broker.Errorf(broker.Invalid, "maas_token_invalid", "cannot use the MAAS token: its form is not consumer_key:token_key:token_secret (as MAAS shows it under API keys)")
+		return Key{}, broker.Errorf(broker.Invalid, "maas_token_invalid",
+			"cannot use the MAAS token: its form is not consumer_key:token_key:token_secret (as MAAS shows it under API keys)")
 	}
 	part := strings.Split(text, ":")
 	return Key{&keyParts{part[0], part[1], part[2]}}, nil

@@ -34,7 +34,9 @@ func query[T any](ctx context.Context, r *Region, op string, k kind, at, verb st
 }
 
 // queryMachine is query about one machine.
-func queryMachine[T any](ctx context.Context, r *Region, op string, k kind, resource, id, rest, verb string, params url.Values) (v T, err error) {
+func queryMachine[T any](ctx context.Context, r *Region, op string, k kind, resource, id, rest, verb string, params url.Values) (v T,
+	err error,
+) {
 	if err := checkID(op, id); err != nil {
 		return v, err
 	}
@@ -152,7 +154,10 @@ func (r *Region) Token(ctx context.Context, m Machine) (MachineToken, bool, erro
 		return MachineToken{}, false, err
 	}
 	endpoint := url.URL{Scheme: "http", Host: at, Path: "/MAAS/metadata/status/" + m.SystemID}
-	return MachineToken{taskcatalog.MAASMachineToken{Endpoint: endpoint.String(), ConsumerKey: t.Consumer, TokenKey: t.Key, TokenSecret: t.Secret}, told}, true, nil
+	return MachineToken{taskcatalog.MAASMachineToken{
+		Endpoint: endpoint.String(), ConsumerKey: t.Consumer, TokenKey: t.Key,
+		TokenSecret: t.Secret,
+	}, told}, true, nil
 }
 
 // HasAgentName reports whether a machine was allocated or deployed under this agent name. MAAS

@@ -128,7 +128,8 @@ type Deployment struct {
 func (r *Region) Deploy(ctx context.Context, id string, d Deployment) error {
 	return change(ctx, r, "deploy", id, switches, func(c *client.Client) (*entity.Machine, error) {
 		return c.Machine.Deploy(id, &entity.MachineDeployParams{
-			UserData: base64.StdEncoding.EncodeToString(d.UserData), DistroSeries: Image(d.Series), EnableHwSync: d.Sync, AgentName: d.Agent, Comment: d.Comment,
+			UserData: base64.StdEncoding.EncodeToString(d.UserData), DistroSeries: Image(d.Series), EnableHwSync: d.Sync,
+			AgentName: d.Agent, Comment: d.Comment,
 		})
 	})
 }
@@ -196,7 +197,8 @@ func (r *Region) ReleaseErasing(ctx context.Context, id, erase, comment string) 
 		return err
 	}
 	_, err := r.raw(ctx, op, switches, http.MethodPost, "machines/"+id, "release", url.Values{
-		"comment": {comment}, "erase": {"true"}, "quick_erase": {strconv.FormatBool(erase == EraseQuick)}, "secure_erase": {strconv.FormatBool(erase == EraseSecure)},
+		"comment": {comment}, "erase": {"true"}, "quick_erase": {strconv.FormatBool(erase == EraseQuick)},
+		"secure_erase": {strconv.FormatBool(erase == EraseSecure)},
 	})
 	return err
 }
@@ -207,13 +209,15 @@ func (r *Region) PowerOffNow(ctx context.Context, id, comment string) error {
 	if err := checkID(op, id); err != nil {
 		return err
 	}
-	_, err := r.raw(ctx, op, switches, http.MethodPost, "machines/"+id, "power_off", url.Values{"stop_mode": {"hard"}, "comment": {comment}})
+	_, err := r.raw(ctx, op, switches, http.MethodPost, "machines/"+id, "power_off",
+		url.Values{"stop_mode": {"hard"}, "comment": {comment}})
 	return err
 }
 
 // Forget deletes MAAS's record of a machine and does nothing to the machine itself.
 func (r *Region) Forget(ctx context.Context, id string) error {
-	return change(ctx, r, "delete machine", id, changes, func(c *client.Client) (struct{}, error) { return struct{}{}, c.Machine.Delete(id) })
+	return change(ctx, r, "delete machine", id, changes,
+		func(c *client.Client) (struct{}, error) { return struct{}{}, c.Machine.Delete(id) })
 }
 
 // SetFlatLayout puts one root file system on the boot disk, which must be set before.
@@ -222,6 +226,7 @@ func (r *Region) SetFlatLayout(ctx context.Context, id string) error {
 	if err := checkID(op, id); err != nil {
 		return err
 	}
-	_, err := r.raw(ctx, op, changes, http.MethodPost, fmt.Sprintf("machines/%s", id), "set_storage_layout", url.Values{"storage_layout": {"flat"}})
+	_, err := r.raw(ctx, op, changes, http.MethodPost, fmt.Sprintf("machines/%s", id), "set_storage_layout",
+		url.Values{"storage_layout": {"flat"}})
 	return err
 }

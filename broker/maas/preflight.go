@@ -58,7 +58,8 @@ func (s *Sites) Preflight(ctx context.Context, site broker.Site, profiles []brok
 	var r Report
 	r.record(site, profiles, overrides, s.Now())
 	if _, err := PowerAt(ctx, s.Secrets, site, site.PowerPath); err != nil {
-		r.add("power_credentials", Fail, "hostler site credentials "+site.Name+" --power-user U --power-password-file FILE", "%s", errorDetail(err))
+		r.add("power_credentials", Fail, "hostler site credentials "+site.Name+" --power-user U --power-password-file FILE", "%s",
+			errorDetail(err))
 	} else {
 		r.add("power_credentials", OK, "", "the site has its own")
 	}
@@ -89,17 +90,20 @@ func (r *Report) record(site broker.Site, profiles []broker.Profile, overrides [
 	}
 	for _, p := range profiles {
 		if p.Status != broker.SiteActive {
-			r.add("profile", Fail, "hostler site profile update "+site.Name+" "+p.Name+" --status active", "profile %s is %s", p.Name, p.Status)
+			r.add("profile", Fail, "hostler site profile update "+site.Name+" "+p.Name+" --status active", "profile %s is %s", p.Name,
+				p.Status)
 		}
 	}
 	if strings.HasPrefix(site.APIBaseURL, "http:") {
-		r.add("address", Warn, "install a certificate in MAAS, and set the site's https address and ca_cert", "%s is http: the token crosses the network unencrypted", site.APIBaseURL)
+		r.add("address", Warn, "install a certificate in MAAS, and set the site's https address and ca_cert",
+			"%s is http: the token crosses the network unencrypted", site.APIBaseURL)
 	} else {
 		r.add("address", OK, "", "%s", site.APIBaseURL)
 	}
 	for _, o := range overrides {
 		if o.Unused(now) {
-			r.add("power_override", Warn, "hostler site power-override remove "+site.Name+" "+o.ID, "the override for %s %s was not used in 90 days", o.SelectorType, o.SelectorValue)
+			r.add("power_override", Warn, "hostler site power-override remove "+site.Name+" "+o.ID,
+				"the override for %s %s was not used in 90 days", o.SelectorType, o.SelectorValue)
 		}
 	}
 }

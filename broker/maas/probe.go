@@ -149,7 +149,8 @@ func (r *Report) scripts(ctx context.Context, region *Region, wanted []broker.Sc
 		if has := strconv.Itoa(newest.ID); w.Version == has || w.Version == newest.Comment {
 			r.add(name, OK, "", "%s is version %s", w.Name, w.Version)
 		} else {
-			r.add(name, Fail, "upload the version that was recorded, or record this one: hostler site update SITE --commissioning-script "+w.Name+"="+has,
+			r.add(name, Fail, "upload the version that was recorded, or record this one: hostler site update SITE --commissioning-script "+
+				w.Name+"="+has,
 				"%s is version %s (%s), and %s was recorded", w.Name, has, taskcatalog.Clean(newest.Comment, 100), w.Version)
 		}
 	}
@@ -173,7 +174,8 @@ func (r *Report) syncInterval(ctx context.Context, region *Region, policies []br
 	}
 	for _, q := range policies {
 		if wants, err := broker.SyncInterval(q.HardwareSyncInterval); q.RequireHWSync && err == nil && wants != has {
-			r.add(name, Warn, "a deployment sets the interval for the whole region: use the same value in all profiles and sites of the region",
+			r.add(name, Warn,
+				"a deployment sets the interval for the whole region: use the same value in all profiles and sites of the region",
 				"the region syncs every %s, and a profile has %s", text, q.HardwareSyncInterval)
 			return
 		}

@@ -44,14 +44,16 @@ func (r *Report) images(ctx context.Context, region *Region, policies []broker.P
 		got := find(image, arch)
 		switch base := ""; {
 		case got == nil && !strings.Contains(q.DistroSeries, "/") && find(custom+q.DistroSeries, arch) != nil:
-			r.add(name, Fail, "set distro_series to "+custom+q.DistroSeries, "%s for %s is missing, and an uploaded image has this name", image, arch)
+			r.add(name, Fail, "set distro_series to "+custom+q.DistroSeries, "%s for %s is missing, and an uploaded image has this name",
+				image, arch)
 		case got == nil:
 			r.add(name, Fail, next, "%s for %s is missing", image, arch)
 		case !strings.HasPrefix(image, custom):
 			r.add(name, OK, "", "%s for %s", image, arch)
 		default:
 			if base = taskcatalog.Clean(got.BaseImage, 64); base == "" && strings.HasPrefix(r.Version, "3.4.") {
-				r.add(name, Warn, "check in MAAS that its base image is imported", "%s for %s, and MAAS %s does not list its base image", image, arch, r.Version)
+				r.add(name, Warn, "check in MAAS that its base image is imported", "%s for %s, and MAAS %s does not list its base image",
+					image, arch, r.Version)
 			} else if base == "" {
 				r.add(name, Warn, "upload the image with its base_image", "%s does not name its base image", image)
 			} else if find(base, arch) == nil {
@@ -101,9 +103,11 @@ func (r *Report) racks(ctx context.Context, region *Region) []entity.RackControl
 	}
 	switch {
 	case len(connected) == 0:
-		r.add(name, Fail, "start maas-rackd, and check that it reaches the region", "none of %d rack controllers is connected: no BMC is reachable and no machine boots", len(all))
+		r.add(name, Fail, "start maas-rackd, and check that it reaches the region",
+			"none of %d rack controllers is connected: no BMC is reachable and no machine boots", len(all))
 	case len(lost) > 0:
-		r.add(name, Warn, "find out why they lost the connection to the region", "%s connected, %s not", strings.Join(connected, ", "), strings.Join(lost, ", "))
+		r.add(name, Warn, "find out why they lost the connection to the region", "%s connected, %s not", strings.Join(connected, ", "),
+			strings.Join(lost, ", "))
 	case len(behind) > 0:
 		r.add(name, Warn, "wait until their images are synced", "connected, and some images are missing: %s", strings.Join(behind, ", "))
 	default:
@@ -151,13 +155,15 @@ func (r *Report) pxe(ctx context.Context, region *Region, racks []entity.RackCon
 			}
 		}
 		if len(at) > 0 && !slices.ContainsFunc(at, func(v entity.VLAN) bool { return v.VID == p.vid }) {
-			r.add("pxe_iface", Warn, "check pxe_vlan_vid and pxe_iface of the site", "%s of the MAAS server is on VLAN %d, and the site has VLAN %d", p.iface, at[0].VID, p.vid)
+			r.add("pxe_iface", Warn, "check pxe_vlan_vid and pxe_iface of the site",
+				"%s of the MAAS server is on VLAN %d, and the site has VLAN %d", p.iface, at[0].VID, p.vid)
 			at = nil
 		}
 		if len(at) == 0 {
 			if fabrics == nil {
 				var err error
-				if fabrics, err = call(ctx, region, "list fabrics", looks, func(c *client.Client) ([]entity.Fabric, error) { return c.Fabrics.Get() }); err != nil {
+				if fabrics, err = call(ctx, region, "list fabrics", looks,
+					func(c *client.Client) ([]entity.Fabric, error) { return c.Fabrics.Get() }); err != nil {
 					r.add("pxe_dhcp", Fail, "", "%v", err)
 					return
 				}

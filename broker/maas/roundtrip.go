@@ -111,7 +111,8 @@ func (b *bound) RoundTrip(given *http.Request) (*http.Response, error) {
 	// redirect is followed.
 	out := &http.Response{
 		Status: res.Status, StatusCode: res.StatusCode, Proto: res.Proto, ProtoMajor: res.ProtoMajor, ProtoMinor: res.ProtoMinor,
-		Header: http.Header{"Content-Type": {a.contentType}}, Body: io.NopCloser(bytes.NewReader(a.body)), ContentLength: int64(len(a.body)), Request: given,
+		Header: http.Header{"Content-Type": {a.contentType}}, Body: io.NopCloser(bytes.NewReader(a.body)),
+		ContentLength: int64(len(a.body)), Request: given,
 	}
 	return out, nil
 }

@@ -54,7 +54,8 @@ func DeployKey(ctx context.Context, keeper Keeper, s broker.Site) (ssh.Signer, e
 	}
 	signer, err := ssh.ParsePrivateKey([]byte(v.PrivateKey))
 	if err != nil {
-		return nil, broker.Errorf(broker.Refused, "secret_unreadable", "cannot read the deploy user's SSH key of site %s: not an SSH key", s.Name)
+		return nil, broker.Errorf(broker.Refused, "secret_unreadable", "cannot read the deploy user's SSH key of site %s: not an SSH key",
+			s.Name)
 	}
 	return signer, nil
 }

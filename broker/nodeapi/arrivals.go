@@ -129,7 +129,8 @@ func (a *API) enter(ctx context.Context, nodeID string, mayWait bool) (leave fun
 	}
 	leave, putOff := a.arrivals.tryEnter(time.Now())
 	if leave == nil {
-		e := broker.Errorf(broker.Unavailable, codeBusy, "cannot answer node %s yet: many nodes arrive at once (try again in %s)", nodeID, putOff.Round(time.Second))
+		e := broker.Errorf(broker.Unavailable, codeBusy, "cannot answer node %s yet: many nodes arrive at once (try again in %s)", nodeID,
+			putOff.Round(time.Second))
 		e.RetryAfter = putOff
 		return nil, e
 	}

@@ -102,7 +102,9 @@ func (a *API) contactOf(c *call, who admit) (*contact, error) {
 }
 
 func supersededError(p *pki.Peer) error {
-	return broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot act for node %s: certificate %s belongs to enrolment %d, and the node has enrolled again since", p.NodeID, p.Serial, p.Epoch)
+	return broker.Errorf(broker.Forbidden, "epoch_superseded",
+		"cannot act for node %s: certificate %s belongs to enrolment %d, and the node has enrolled again since", p.NodeID, p.Serial,
+		p.Epoch)
 }
 
 // firstContact reads the record of a node that shows a certificate here for the first time, or
@@ -113,7 +115,8 @@ func (a *API) firstContact(ctx context.Context, p *pki.Peer, heard bool) (*conta
 		return nil, err
 	}
 	if node.Status == broker.Deleted {
-		return nil, broker.Errorf(broker.Forbidden, "node_deleted", "cannot act for node %s: the node was removed (create a new node)", p.NodeID)
+		return nil, broker.Errorf(broker.Forbidden, "node_deleted", "cannot act for node %s: the node was removed (create a new node)",
+			p.NodeID)
 	}
 	if p.Epoch < node.Epoch {
 		return nil, supersededError(p)

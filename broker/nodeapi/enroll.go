@@ -110,12 +110,15 @@ func (a *API) issue(csr *x509.CertificateRequest, id pki.NodeIdentity, at time.T
 
 // reportOf checks a node's report about itself. Task types and keys have a form; values are text
 // and are cleaned.
-func reportOf(version string, taskTypes []string, capabilities map[string]string, facts *taskcatalog.Facts, agent *taskcatalog.AgentBuild) (store.NodeReport, error) {
+func reportOf(version string, taskTypes []string, capabilities map[string]string, facts *taskcatalog.Facts,
+	agent *taskcatalog.AgentBuild,
+) (store.NodeReport, error) {
 	refuse := func(format string, args ...any) (store.NodeReport, error) {
 		return store.NodeReport{}, taskcatalog.Errorf(taskcatalog.CodeMalformed, format, args...)
 	}
 	if len(taskTypes) > maxTaskTypes || len(capabilities) > maxCapabilities {
-		return refuse("cannot accept the report: %d task types and %d capabilities, at most %d and %d", len(taskTypes), len(capabilities), maxTaskTypes, maxCapabilities)
+		return refuse("cannot accept the report: %d task types and %d capabilities, at most %d and %d", len(taskTypes), len(capabilities),
+			maxTaskTypes, maxCapabilities)
 	}
 	types := slices.Clone(taskTypes)
 	slices.Sort(types)

@@ -59,7 +59,8 @@ func (a *API) identify(c *call, who admit) (any, error) {
 		return nil, a.deniedPeer(c, who)
 	}
 	if id := c.r.PathValue("id"); id != peer.NodeID {
-		return nil, broker.Errorf(broker.Forbidden, string(taskcatalog.CodeWrongNode), "cannot act for node %s: the certificate belongs to node %s", taskcatalog.Clean(id, 40), peer.NodeID)
+		return nil, broker.Errorf(broker.Forbidden, string(taskcatalog.CodeWrongNode),
+			"cannot act for node %s: the certificate belongs to node %s", taskcatalog.Clean(id, 40), peer.NodeID)
 	}
 	if a.c.Now().After(peer.Cert.NotAfter) && who != renewing {
 		return nil, expiredError(peer)
@@ -77,7 +78,8 @@ func (a *API) identify(c *call, who admit) (any, error) {
 	}
 	if !a.deny.restored().Equal(restoredAt) { // restored meanwhile: the node may have been met as a current one
 		a.contacts.forget()
-		return nil, broker.Errorf(broker.Unavailable, "deny_list_unknown", "cannot answer: the broker's database has just been marked as restored from a backup (try again)")
+		return nil, broker.Errorf(broker.Unavailable, "deny_list_unknown",
+			"cannot answer: the broker's database has just been marked as restored from a backup (try again)")
 	}
 	return nil, nil
 }
@@ -86,7 +88,8 @@ func (a *API) identify(c *call, who admit) (any, error) {
 // the roots change. Checks whose result changes faster are made for each request.
 func (a *API) peer(r *http.Request) (*pki.Peer, error) {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
-		return nil, broker.Errorf(broker.Unauthorized, string(pki.CodeCertificateRequired), "cannot answer: the request came without a client certificate")
+		return nil, broker.Errorf(broker.Unauthorized, string(pki.CodeCertificateRequired),
+			"cannot answer: the request came without a client certificate")
 	}
 	conn, _ := r.Context().Value(connectionKey{}).(*connection)
 	roots := a.c.Trust.Roots()
@@ -133,17 +136,20 @@ func (a *API) recheck(p *pki.Peer) error {
 }
 
 func denyListUnknownError() error {
-	e := broker.Errorf(broker.Unavailable, "deny_list_unknown", "cannot answer: the deny list could not be read for %v (check the database)", denyListGrace)
+	e := broker.Errorf(broker.Unavailable, "deny_list_unknown",
+		"cannot answer: the deny list could not be read for %v (check the database)", denyListGrace)
 	e.RetryAfter = 5 * time.Second
 	return e
 }
 
 func expiredError(p *pki.Peer) error {
-	return broker.Errorf(broker.Forbidden, string(pki.CodeCertificateExpired), "cannot act for node %s: its certificate expired at %s (renew it)", p.NodeID, stamp(p.Cert.NotAfter))
+	return broker.Errorf(broker.Forbidden, string(pki.CodeCertificateExpired),
+		"cannot act for node %s: its certificate expired at %s (renew it)", p.NodeID, stamp(p.Cert.NotAfter))
 }
 
 func deniedError(p *pki.Peer) error {
-	return broker.Errorf(broker.Forbidden, string(pki.CodeCertificateDenied), "cannot act for node %s: certificate %s is denied (enrol the node again)", p.NodeID, p.Serial)
+	return broker.Errorf(broker.Forbidden, string(pki.CodeCertificateDenied),
+		"cannot act for node %s: certificate %s is denied (enrol the node again)", p.NodeID, p.Serial)
 }
 
 // forbidden turns a refusal of package pki into a *broker.Error of kind Forbidden.

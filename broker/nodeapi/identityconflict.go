@@ -18,7 +18,9 @@ func (a *API) checkInstance(c *call) error {
 	if said := c.r.Header.Values(wire.HeaderInstance); len(said) == 1 && wire.ValidInstance(said[0]) {
 		id = said[0]
 	} else if len(said) > 0 {
-		return broker.Errorf(broker.Invalid, "bad_instance", "cannot wait for node %s: the header %s must be one id of 32 lower-case hexadecimal digits, or absent", c.peer.NodeID, wire.HeaderInstance)
+		return broker.Errorf(broker.Invalid, "bad_instance",
+			"cannot wait for node %s: the header %s must be one id of 32 lower-case hexadecimal digits, or absent", c.peer.NodeID,
+			wire.HeaderInstance)
 	}
 	a.contacts.mu.Lock()
 	same := c.node.told && c.node.instance == id
@@ -33,7 +35,8 @@ func (a *API) checkInstance(c *call) error {
 		return err
 	}
 	if conflict {
-		a.c.Log.Error("two agents poll with the identity of one node", zap.String("node", c.peer.NodeID), zap.String("remote", remoteHost(c.r)))
+		a.c.Log.Error("two agents poll with the identity of one node", zap.String("node", c.peer.NodeID),
+			zap.String("remote", remoteHost(c.r)))
 	}
 	a.contacts.mu.Lock()
 	defer a.contacts.mu.Unlock()
@@ -46,7 +49,8 @@ func (a *API) checkInstance(c *call) error {
 func (a *API) refuseOldKey(c *call, who admit) error {
 	p := c.peer
 	if who != renewing || c.r.PathValue("id") != p.NodeID {
-		return broker.Errorf(broker.Forbidden, string(pki.CodeCertificateDenied), "cannot act for node %s: certificate %s is denied, because a rotation gave the node another key", p.NodeID, p.Serial)
+		return broker.Errorf(broker.Forbidden, string(pki.CodeCertificateDenied),
+			"cannot act for node %s: certificate %s is denied, because a rotation gave the node another key", p.NodeID, p.Serial)
 	}
 	if err := a.limitNode(c.w, p.NodeID, who); err != nil {
 		return err

@@ -72,11 +72,13 @@ func (l *limiter) allow(who string, now time.Time) bool {
 func (a *API) limitNode(w http.ResponseWriter, nodeID string, who admit) error {
 	if !a.requests.allow(nodeID, a.c.Now()) {
 		w.Header().Set("Retry-After", "10")
-		return broker.Errorf(broker.TooMany, "too_many_requests", "cannot answer node %s: the node sends too many requests (wait ten seconds)", nodeID)
+		return broker.Errorf(broker.TooMany, "too_many_requests",
+			"cannot answer node %s: the node sends too many requests (wait ten seconds)", nodeID)
 	}
 	if who == renewing && !a.renewals.allow(nodeID, a.c.Now()) {
 		w.Header().Set("Retry-After", "60")
-		return broker.Errorf(broker.TooMany, "too_many_renewals", "cannot renew the certificate of node %s: the node renews too often (wait a minute)", nodeID)
+		return broker.Errorf(broker.TooMany, "too_many_renewals",
+			"cannot renew the certificate of node %s: the node renews too often (wait a minute)", nodeID)
 	}
 	return nil
 }

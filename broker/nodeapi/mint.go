@@ -31,7 +31,10 @@ func (a *API) mint(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := store.Mint{NodeID: c.peer.NodeID, Epoch: c.peer.Epoch, TaskID: task.ID, Attempt: req.Attempt, Type: req.CredentialType, Request: request}
+	m := store.Mint{
+		NodeID: c.peer.NodeID, Epoch: c.peer.Epoch, TaskID: task.ID, Attempt: req.Attempt, Type: req.CredentialType,
+		Request: request,
+	}
 	if err := a.c.DB.BeginMint(ctx, m); err != nil {
 		return nil, inAudit(err)
 	}
@@ -60,5 +63,6 @@ func requestID(r *http.Request) (string, error) {
 	case len(said) == 1 && wire.ValidInstance(said[0]):
 		return said[0], nil
 	}
-	return "", broker.Errorf(broker.Invalid, "bad_request_id", "cannot mint a credential: the header %s must be one id of 32 lower-case hexadecimal digits, or absent", wire.HeaderRequest)
+	return "", broker.Errorf(broker.Invalid, "bad_request_id",
+		"cannot mint a credential: the header %s must be one id of 32 lower-case hexadecimal digits, or absent", wire.HeaderRequest)
 }

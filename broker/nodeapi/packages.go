@@ -13,7 +13,8 @@ import (
 func (a *API) packages(c *call) (any, error) {
 	digest := c.r.PathValue("digest")
 	if len(digest) != 64 || strings.Trim(digest, "0123456789abcdef") != "" {
-		return nil, broker.Errorf(broker.NotFound, "package_not_found", "cannot send a package: name the package by the 64 lower-case hex digits of its SHA-256")
+		return nil, broker.Errorf(broker.NotFound, "package_not_found",
+			"cannot send a package: name the package by the 64 lower-case hex digits of its SHA-256")
 	}
 	p, content, err := a.c.DB.OpenPackage(c.r.Context(), "sha256:"+digest)
 	if err != nil {

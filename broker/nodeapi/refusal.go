@@ -33,7 +33,8 @@ type refusals struct {
 func (s *refusals) record(a *API, r refusal) {
 	stranger := r.actor == ""
 	if !stranger {
-		more, due := s.seen.Due(refusal{code: r.code, action: r.action, subject: r.subject, actor: r.actor}, refusal{code: r.code}, a.c.Now())
+		more, due := s.seen.Due(refusal{code: r.code, action: r.action, subject: r.subject, actor: r.actor}, refusal{code: r.code},
+			a.c.Now())
 		if !due {
 			return
 		}
@@ -47,7 +48,8 @@ func (s *refusals) record(a *API, r refusal) {
 	ctx, done := context.WithTimeout(context.Background(), auditTimeout)
 	defer done()
 	e := broker.AuditEntry{
-		At: a.c.Now(), Actor: cmp.Or(r.actor, "unknown"), Action: r.action, Subject: r.subject, Reason: taskcatalog.Clean(r.reason, taskcatalog.MaxText), Code: r.code,
+		At: a.c.Now(), Actor: cmp.Or(r.actor, "unknown"), Action: r.action, Subject: r.subject,
+		Reason: taskcatalog.Clean(r.reason, taskcatalog.MaxText), Code: r.code,
 	}
 	var err error
 	if stranger {
@@ -56,7 +58,8 @@ func (s *refusals) record(a *API, r refusal) {
 		err = a.c.DB.Audit(ctx, e)
 	}
 	if err != nil {
-		a.c.Log.Error("cannot audit a refusal", zap.String("code", r.code), zap.String("subject", r.subject), zap.String("remote", r.remote), zap.Error(err))
+		a.c.Log.Error("cannot audit a refusal", zap.String("code", r.code), zap.String("subject", r.subject),
+			zap.String("remote", r.remote), zap.Error(err))
 	}
 }
 

@@ -34,7 +34,9 @@ func (a *API) renew(c *call) (any, error) {
 	now, old := a.c.Now(), c.peer.Cert
 	late := now.After(old.NotAfter)
 	if end := old.NotAfter.Add(a.c.RenewGrace); now.After(end) {
-		return nil, broker.Errorf(broker.Forbidden, "renew_grace_over", "cannot renew the certificate of node %s: the certificate expired at %s and could be renewed until %s (enrol the node again)", c.peer.NodeID, stamp(old.NotAfter), stamp(end))
+		return nil, broker.Errorf(broker.Forbidden, "renew_grace_over",
+			"cannot renew the certificate of node %s: the certificate expired at %s and could be renewed until %s (enrol the node again)",
+			c.peer.NodeID, stamp(old.NotAfter), stamp(end))
 	}
 	digest, err := pki.PublicKeyDigest(csr.PublicKey)
 	if err != nil {
@@ -44,7 +46,9 @@ func (a *API) renew(c *call) (any, error) {
 		return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "cannot renew: not a task id")
 	}
 	if certified, err := pki.PublicKeyDigest(old.PublicKey); (req.RotationTask == "" || c.before) && (err != nil || digest != certified) {
-		return nil, broker.Errorf(broker.Forbidden, "renew_key_changed", "cannot renew the certificate of node %s: the request is for another key (renew with the certified key, or enrol again)", c.peer.NodeID)
+		return nil, broker.Errorf(broker.Forbidden, "renew_key_changed",
+			"cannot renew the certificate of node %s: the request is for another key (renew with the certified key, or enrol again)",
+			c.peer.NodeID)
 	}
 	issued, err := a.issue(csr, c.peer.NodeIdentity, renewalDate(now, old.NotBefore.Add(pki.Backdate)))
 	if err != nil {

@@ -26,7 +26,8 @@ func (a *API) beforeRestore(c *call, who admit) (bool, error) {
 	if err != nil || !before || who == renewing {
 		return before, err
 	}
-	return true, broker.Errorf(broker.Forbidden, string(pki.CodeCertificateExpired), "cannot act for node %s: its certificate was issued before the broker's database was restored from a backup (renew the certificate)", c.peer.NodeID)
+	return true, broker.Errorf(broker.Forbidden, string(pki.CodeCertificateExpired),
+		"cannot act for node %s: its certificate was issued before the broker's database was restored from a backup (renew the certificate)", c.peer.NodeID)
 }
 
 // BeforeRestore reports whether a certificate is from before the last restore of the database.
@@ -56,7 +57,10 @@ func (s *contacts) forget() {
 
 // renewRestored answers a renewal with a certificate from before the restore.
 func (a *API) renewRestored(c *call, asked store.Renewal, said int64) (any, error) {
-	_, err := a.c.DB.RenewRestored(c.r.Context(), store.RestoredRenewal{Renewal: asked, Since: c.peer.Cert.NotBefore.Add(pki.Backdate), Said: said})
+	_, err := a.c.DB.RenewRestored(c.r.Context(), store.RestoredRenewal{
+		Renewal: asked, Since: c.peer.Cert.NotBefore.Add(pki.Backdate),
+		Said: said,
+	})
 	if err != nil {
 		if broker.AsError(err).Code == restoredUndecided {
 			c.w.Header().Set("Retry-After", undecidedAgain)

@@ -71,7 +71,8 @@ func (a *API) Handler() http.Handler {
 			a.answer(&call{w: w, r: r}, nil, broker.Errorf(broker.NotFound, string(bodies.CodeMethod), "%s", bodies.NotAllowed(r, allowed)))
 			return
 		}
-		a.answer(&call{w: w, r: r}, nil, broker.Errorf(broker.NotFound, "route_unknown", "cannot %s %s: there is no such route", taskcatalog.Clean(r.Method, 16), taskcatalog.Clean(r.URL.Path, 200)))
+		a.answer(&call{w: w, r: r}, nil, broker.Errorf(broker.NotFound, "route_unknown", "cannot %s %s: there is no such route",
+			taskcatalog.Clean(r.Method, 16), taskcatalog.Clean(r.URL.Path, 200)))
 	})
 	return bodies.InTime(bodies.OnlyText(mux))
 }

@@ -33,7 +33,8 @@ func (a *API) wait(c *call) (any, error) {
 		}
 	}
 	if !a.contacts.beginPoll(c.node) {
-		return nil, broker.Errorf(broker.TooMany, "too_many_polls", "cannot wait for node %s: %d polls of the node wait already (end one)", c.peer.NodeID, maxPolls)
+		return nil, broker.Errorf(broker.TooMany, "too_many_polls", "cannot wait for node %s: %d polls of the node wait already (end one)",
+			c.peer.NodeID, maxPolls)
 	}
 	report := a.wantsReport(c)
 	value, err := a.hold(c, lanes, report || atOnce)
@@ -93,7 +94,8 @@ func queuePeer(p *pki.Peer) taskqueue.Peer {
 func lanesOf(query string) ([]taskcatalog.Lane, error) {
 	list, ok := strings.CutPrefix(query, "lanes=")
 	if !ok {
-		return nil, broker.Errorf(broker.Invalid, "bad_lanes", "cannot wait: the only parameter is lanes=exclusive,concurrent, or one of the two")
+		return nil, broker.Errorf(broker.Invalid, "bad_lanes",
+			"cannot wait: the only parameter is lanes=exclusive,concurrent, or one of the two")
 	}
 	var lanes []taskcatalog.Lane
 	if list == "" {
@@ -102,7 +104,8 @@ func lanesOf(query string) ([]taskcatalog.Lane, error) {
 	for name := range strings.SplitSeq(strings.ReplaceAll(list, "%2C", ","), ",") {
 		lane := taskcatalog.Lane(name)
 		if lane != taskcatalog.LaneExclusive && lane != taskcatalog.LaneConcurrent || slices.Contains(lanes, lane) {
-			return nil, broker.Errorf(broker.Invalid, "bad_lanes", "cannot wait: %s is not a lane, or is named twice (use exclusive, concurrent, or both)", taskcatalog.Clean(name, 40))
+			return nil, broker.Errorf(broker.Invalid, "bad_lanes",
+				"cannot wait: %s is not a lane, or is named twice (use exclusive, concurrent, or both)", taskcatalog.Clean(name, 40))
 		}
 		lanes = append(lanes, lane)
 	}

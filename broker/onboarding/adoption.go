@@ -46,9 +46,11 @@ func NewAdoption(site broker.Site, profile broker.Profile, sku broker.SKU, req A
 	case profile.SiteID != site.ID:
 		return bad("site %s has no profile %s", site.Name, profile.Name)
 	case site.Status != broker.SiteActive:
-		return Onboarding{}, nil, broker.Errorf(broker.Refused, "site_disabled", "cannot adopt machine %s: site %s is %s (hostler site enable %s)", req.SystemID, site.Name, site.Status, site.Name)
+		return Onboarding{}, nil, broker.Errorf(broker.Refused, "site_disabled",
+			"cannot adopt machine %s: site %s is %s (hostler site enable %s)", req.SystemID, site.Name, site.Status, site.Name)
 	case profile.Status != broker.SiteActive:
-		return Onboarding{}, nil, broker.Errorf(broker.Refused, "profile_disabled", "cannot adopt machine %s: profile %s is %s", req.SystemID, profile.Name, profile.Status)
+		return Onboarding{}, nil, broker.Errorf(broker.Refused, "profile_disabled", "cannot adopt machine %s: profile %s is %s",
+			req.SystemID, profile.Name, profile.Status)
 	}
 	s := Onboarding{
 		SiteID: site.ID, Site: site.Name, ProfileID: profile.ID, Profile: profile.Name, Policy: site.PolicyOf(profile), SKU: sku,
@@ -64,12 +66,15 @@ func NewAdoption(site broker.Site, profile broker.Profile, sku broker.SKU, req A
 // Adoption is the list of stages from a deployed machine to an active node. No stage, and no undo
 // of a stage, makes a call that changes MAAS.
 func (c *Chains) Adoption() chain.Chain[Onboarding] {
-	return chain.Chain[Onboarding]{Kind: AdoptionKind, Probe: c.Probe, Failing: c.diagnose, Stages: append([]stage{c.LoadSite()}, c.classifyFaults([]stage{
-		{Name: "find_in_maas", Do: c.findDeployed, Retry: retries("find_in_maas"), Limit: within(records), About: aboutLook},
-		{Name: "compare_with_sku", Do: c.compareWithSKU, Retry: retries("compare_with_sku"), Limit: within(records), About: aboutLook},
-		{Name: "bind_node", Do: c.bindNode, Undo: c.unbindNode, Retry: retries("bind_node"), Limit: within(records), About: aboutBind},
-		{Name: "wait_for_agent_enrollment", Do: c.waitForAdopted, Limit: adoptionLimit, About: expected(5 * time.Minute)},
-	})...)}
+	return chain.Chain[Onboarding]{
+		Kind: AdoptionKind, Probe: c.Probe, Failing: c.diagnose,
+		Stages: append([]stage{c.LoadSite()}, c.classifyFaults([]stage{
+			{Name: "find_in_maas", Do: c.findDeployed, Retry: retries("find_in_maas"), Limit: within(records), About: aboutLook},
+			{Name: "compare_with_sku", Do: c.compareWithSKU, Retry: retries("compare_with_sku"), Limit: within(records), About: aboutLook},
+			{Name: "bind_node", Do: c.bindNode, Undo: c.unbindNode, Retry: retries("bind_node"), Limit: within(records), About: aboutBind},
+			{Name: "wait_for_agent_enrollment", Do: c.waitForAdopted, Limit: adoptionLimit, About: expected(5 * time.Minute)},
+		})...),
+	}
 }
 
 // adoptionLimit is how long an operator has to run the install command.
@@ -107,13 +112,15 @@ func (c *Chains) findDeployed(ctx context.Context, r *run) error {
 	}
 	s.SystemID, s.Owner, s.IPMIIP = m.SystemID, m.Owner, taskcatalog.Clean(bmcs[m.SystemID], 64)
 	r.Lock("hostname/" + s.Site + "/" + s.Hostname)
-	r.Note(map[string]string{"system_id": m.SystemID, "owner": m.Owner}, "machine %s is %s, owned by %s", at.displayName(), taskcatalog.Clean(m.StatusName, 64), taskcatalog.Clean(m.Owner, 64))
+	r.Note(map[string]string{"system_id": m.SystemID, "owner": m.Owner}, "machine %s is %s, owned by %s", at.displayName(),
+		taskcatalog.Clean(m.StatusName, 64), taskcatalog.Clean(m.Owner, 64))
 	return nil
 }
 
 // unknown is the failure of a machine that MAAS has no record of.
 func (s *Onboarding) unknown() *chain.Failure {
-	return chain.Fail(inputError, "MAAS of site %s has no machine %s (see its page in MAAS for the system_id)", s.Site, s.Adopts).With("machine_unknown", nil)
+	return chain.Fail(inputError, "MAAS of site %s has no machine %s (see its page in MAAS for the system_id)", s.Site,
+		s.Adopts).With("machine_unknown", nil)
 }
 
 // sameName returns the machine's hostname in MAAS, which must equal the hostname of the request.
@@ -121,9 +128,11 @@ func (at *place) sameName() (string, error) {
 	has, ok := broker.CanonicalHostname(at.Hostname)
 	switch given := at.state.Hostname; {
 	case !ok:
-		return given, chain.Fail(inputError, "the name of machine %s in MAAS, %q, is not a valid hostname", at.SystemID, taskcatalog.Clean(at.Hostname, 100)).With("hostname_invalid", nil)
+		return given, chain.Fail(inputError, "the name of machine %s in MAAS, %q, is not a valid hostname", at.SystemID,
+			taskcatalog.Clean(at.Hostname, 100)).With("hostname_invalid", nil)
 	case given != "" && given != has && !strings.EqualFold(given, at.FQDN):
-		return given, chain.Fail(ambiguity, "machine %s has the name %s instead of %s", at.SystemID, has, given).With("hostname_mismatch", map[string]string{"given": given, "maas": has})
+		return given, chain.Fail(ambiguity, "machine %s has the name %s instead of %s", at.SystemID, has, given).With("hostname_mismatch",
+			map[string]string{"given": given, "maas": has})
 	case given != "":
 		return given, nil
 	}
@@ -136,17 +145,22 @@ func (c *Chains) adoptable(ctx context.Context, at *place) error {
 	switch user := at.state.MAASUser; {
 	case at.Status == maas.Broken:
 		return chain.Fail(ambiguity, "machine %s is marked Broken in MAAS, and only a Deployed machine can be adopted", at.displayName()).
-			With("machine_broken", map[string]string{"maas_status": at.StatusName}).Next("find out why; mark it fixed in MAAS, which makes it Deployed if it was Deployed before, then rerun")
+			With("machine_broken", map[string]string{"maas_status": at.StatusName}).
+			Next("find out why; mark it fixed in MAAS, which makes it Deployed if it was Deployed before, then rerun")
 	case at.Status != maas.Deployed:
-		return chain.Fail(ambiguity, "machine %s is %s, and only a Deployed machine can be adopted (hostler onboarding start installs a machine from bare metal)", at.displayName(), taskcatalog.Clean(at.StatusName, 64)).
+		return chain.Fail(ambiguity,
+			"machine %s is %s, and only a Deployed machine can be adopted (hostler onboarding start installs a machine from bare metal)",
+			at.displayName(), taskcatalog.Clean(at.StatusName, 64)).
 			With("machine_not_deployed", map[string]string{"maas_status": at.StatusName})
 	case at.Owner == "":
 		return chain.Fail(ambiguity, "machine %s has no owner in MAAS", at.displayName()).With("owner_unknown", nil)
 	case at.state.Owner != "" && at.Owner != at.state.Owner:
 		return at.refuseForeign("it was of " + taskcatalog.Clean(at.state.Owner, 64) + " when this run began")
 	case at.Owner != user:
-		return chain.Fail(ambiguity, "machine %s belongs to the MAAS user %s, and the token of site %s belongs to %s: no run could release the machine, so its node could be neither reimaged nor decommissioned",
-			at.displayName(), taskcatalog.Clean(at.Owner, 64), at.state.Site, taskcatalog.Clean(user, 64)).With("machine_of_other_user", map[string]string{"owner": at.Owner, "user": user}).
+		return chain.Fail(ambiguity,
+			"machine %s belongs to the MAAS user %s, and the token of site %s belongs to %s: no run could release the machine, so its node could be neither reimaged nor decommissioned",
+			at.displayName(), taskcatalog.Clean(at.Owner, 64), at.state.Site, taskcatalog.Clean(user, 64)).With("machine_of_other_user",
+			map[string]string{"owner": at.Owner, "user": user}).
 			Next("deploy the machine as %s in MAAS, or set a token of the machine's owner for the site (hostler site credentials %s --maas-token-file FILE), then rerun", taskcatalog.Clean(user, 64), at.state.Site)
 	}
 	if node, run := at.Annotations[maas.MarkNode], at.Annotations[maas.MarkRun]; node != "" || run != "" {
@@ -194,7 +208,8 @@ func (c *Chains) compareWithSKU(ctx context.Context, r *run) error {
 		s.Disks = append(s.Disks, deviceOf(d))
 	}
 	if !slices.ContainsFunc(s.Disks, func(d Device) bool { return d.Serial != "" }) {
-		s.warn("MAAS knows no disk of machine " + at.displayName() + " by its serial number, so the broker cannot verify that the agent runs on this machine (check hostler node show before the node has a tenant)")
+		s.warn("MAAS knows no disk of machine " + at.displayName() +
+			" by its serial number, so the broker cannot verify that the agent runs on this machine (check hostler node show before the node has a tenant)")
 	}
 	if s.SKU.ID == "" {
 		r.Note(map[string]any{"disks": s.Disks}, "no SKU was named: the machine has %d disks, and is compared with no SKU", len(s.Disks))
@@ -214,7 +229,8 @@ func (c *Chains) compareWithSKU(ctx context.Context, r *run) error {
 func (c *Chains) bindNode(ctx context.Context, r *run) error {
 	s := &r.State
 	id, err := c.Nodes.Prepare(ctx, NewNode{
-		RunID: r.ID, Site: s.Site, Hostname: s.Hostname, SKU: s.SKU.ID, MAASSystemID: s.SystemID, Disks: s.Disks, RequestedBy: r.RequestedBy, ByCommand: true,
+		RunID: r.ID, Site: s.Site, Hostname: s.Hostname, SKU: s.SKU.ID, MAASSystemID: s.SystemID, Disks: s.Disks,
+		RequestedBy: r.RequestedBy, ByCommand: true,
 	})
 	if err != nil {
 		return recordFault(err)
@@ -266,7 +282,8 @@ func (c *Chains) waitForAdopted(ctx context.Context, r *run) error {
 		return unlike(n, s.Mismatch)
 	}
 	if n.Epoch == 0 {
-		return chain.Again(soon, "node %s: its agent has not made contact (hostler node token issue %s prints the install command again)", n.ID, n.ID)
+		return chain.Again(soon, "node %s: its agent has not made contact (hostler node token issue %s prints the install command again)",
+			n.ID, n.ID)
 	}
 	at, err := c.look(ctx, r) // the machine may have been taken away meanwhile
 	if err != nil {
@@ -312,7 +329,8 @@ func (c *Chains) quarantined(ctx context.Context, r *run, n broker.Node) error {
 
 // unlike is the failure of a node quarantined for its hardware.
 func unlike(n broker.Node, why string) error {
-	return chain.Fail(mismatch, "%s; the node is quarantined (see hostler node device list %s; to accept a replaced disk: hostler node device accept %s SERIAL --reason R; then run hostler node activate %s, and resume)",
+	return chain.Fail(mismatch,
+		"%s; the node is quarantined (see hostler node device list %s; to accept a replaced disk: hostler node device accept %s SERIAL --reason R; then run hostler node activate %s, and resume)",
 		why, n.ID, n.ID, n.ID).With(CodeHardwareMismatch, nil)
 }
 

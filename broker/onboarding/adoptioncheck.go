@@ -26,7 +26,8 @@ func (c *Chains) CheckAdoptions(ctx context.Context, site broker.Site, states []
 		return nil, err
 	}
 	away := func(err error) ([]Refusal, error) {
-		return nil, broker.Errorf(broker.Unavailable, "maas_unreached", "cannot read the machines in MAAS of site %s: %v (hostler site probe %s)", site.Name, err, site.Name)
+		return nil, broker.Errorf(broker.Unavailable, "maas_unreached",
+			"cannot read the machines in MAAS of site %s: %v (hostler site probe %s)", site.Name, err, site.Name)
 	}
 	user, err := region.WhoAmI(ctx)
 	if err != nil {
@@ -59,7 +60,8 @@ func (c *Chains) foreseenFailure(ctx context.Context, at *place, found maas.List
 	n := slices.IndexFunc(found.Machines, func(m maas.Machine) bool { return m.SystemID == id })
 	switch {
 	case n < 0 && slices.Contains(found.Unread, id):
-		return chain.Fail(ambiguity, "MAAS of site %s has machine %s, and its description cannot be read", at.site.Name, id).With("machine_unreadable", nil), nil
+		return chain.Fail(ambiguity, "MAAS of site %s has machine %s, and its description cannot be read", at.site.Name,
+			id).With("machine_unreadable", nil), nil
 	case n < 0:
 		return at.state.unknown(), nil
 	}

@@ -33,7 +33,8 @@ func (at *place) marked() bool {
 
 // on reports whether a machine carries a run's mark and is owned by the user who wrote the mark.
 func (c Claim) on(m maas.Machine, runID string) bool {
-	return c.SystemID == m.SystemID && m.Owner == c.User && m.Owner != "" && m.Annotations[maas.MarkRun] == runID && m.Annotations[maas.MarkNode] == c.NodeID
+	return c.SystemID == m.SystemID && m.Owner == c.User && m.Owner != "" && m.Annotations[maas.MarkRun] == runID &&
+		m.Annotations[maas.MarkNode] == c.NodeID
 }
 
 // claimed reports whether this run allocated the machine and its broker died before writing the
@@ -63,7 +64,8 @@ func (at *place) free() bool {
 // could not switch the power of a machine that our user commissioned, or when the machine's tests
 // failed. Another commissioning or test removes the owner.
 func (at *place) leftover() bool {
-	return (at.Status == maas.New || at.Status == maas.FailedCommissioning || at.Status == maas.FailedTesting || at.Status == maas.Ready) && at.Owner != "" && at.Owner == at.state.MAASUser &&
+	return (at.Status == maas.New || at.Status == maas.FailedCommissioning || at.Status == maas.FailedTesting || at.Status == maas.Ready) &&
+		at.Owner != "" && at.Owner == at.state.MAASUser &&
 		at.Annotations[maas.MarkRun] == "" && at.Annotations[maas.MarkNode] == ""
 }
 
@@ -82,7 +84,8 @@ func (at *place) refuseForeign(why string) *chain.Failure {
 
 // locked refuses a machine that somebody has locked in MAAS.
 func (at *place) locked() error {
-	return chain.Fail(ambiguity, "machine %s is locked in MAAS (if it is the right machine, unlock it there)", at.displayName()).With("machine_locked", nil)
+	return chain.Fail(ambiguity, "machine %s is locked in MAAS (if it is the right machine, unlock it there)",
+		at.displayName()).With("machine_locked", nil)
 }
 
 // claimMachine claims a Ready machine for this run in separate steps for the intent, allocate and
@@ -187,7 +190,8 @@ func (c *Chains) releaseClaim(ctx context.Context, at *place) error {
 		return chain.Again(lookAgain, "machine is %s", at.StatusName)
 	case maas.New, maas.Ready:
 		return nil
-	case maas.Allocated, maas.Deploying, maas.Deployed, maas.FailedDeployment, maas.Reserved, maas.Broken, maas.ReleasingFailed, maas.FailedDiskErasing:
+	case maas.Allocated, maas.Deploying, maas.Deployed, maas.FailedDeployment, maas.Reserved, maas.Broken, maas.ReleasingFailed,
+		maas.FailedDiskErasing:
 		if err := c.unused(ctx, at.state.Claim.NodeID, at.run.ID); err != nil {
 			return err
 		}
@@ -197,7 +201,8 @@ func (c *Chains) releaseClaim(ctx context.Context, at *place) error {
 		claim.Released = true
 		return chain.Again(soon, "machine %s is being released", at.displayName())
 	}
-	return chain.Fail(ambiguity, "cannot release machine %s: the machine is %s (end this in MAAS, then retry_stage)", at.displayName(), taskcatalog.Clean(at.StatusName, 64)).
+	return chain.Fail(ambiguity, "cannot release machine %s: the machine is %s (end this in MAAS, then retry_stage)", at.displayName(),
+		taskcatalog.Clean(at.StatusName, 64)).
 		With("machine_not_releasable", nil)
 }
 
@@ -212,6 +217,7 @@ func (c *Chains) unused(ctx context.Context, nodeID, runID string) error {
 	case why == "":
 		return nil
 	}
-	return chain.Fail(ambiguity, "the machine of node %s is not released: %s (drain the node first: hostler node drain %s, then retry; or cancel the run, which leaves the machine unchanged)", nodeID, why, nodeID).
+	return chain.Fail(ambiguity,
+		"the machine of node %s is not released: %s (drain the node first: hostler node drain %s, then retry; or cancel the run, which leaves the machine unchanged)", nodeID, why, nodeID).
 		With("node_in_use", map[string]any{"node_id": nodeID, "why": why})
 }

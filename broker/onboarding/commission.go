@@ -104,9 +104,12 @@ func (at *place) off(ctx context.Context) error {
 	case state == "off":
 		return nil
 	case state == "on":
-		return chain.Again(settle, "machine %s at %s runs: if it is the right machine, switch it off (or set discovery_power_cycle in the profile)", at.SystemID, at.state.IPMIIP)
+		return chain.Again(settle,
+			"machine %s at %s runs: if it is the right machine, switch it off (or set discovery_power_cycle in the profile)", at.SystemID,
+			at.state.IPMIIP)
 	}
-	return chain.Fail(bmcFailure, "MAAS cannot read whether machine %s at %s is on: its BMC reports %q", at.SystemID, at.state.IPMIIP, state)
+	return chain.Fail(bmcFailure, "MAAS cannot read whether machine %s at %s is on: its BMC reports %q", at.SystemID, at.state.IPMIIP,
+		state)
 }
 
 // waitForReady waits until MAAS has commissioned the machine.
@@ -158,7 +161,8 @@ func (at *place) notCommissioned(ctx context.Context) error {
 			Next("repair the machine, then resume: MAAS tests it again; or override the failed tests in MAAS, then resume")
 	}
 	if never, err := at.region.NeverBooted(ctx, at.SystemID); err == nil && never {
-		return chain.Fail(pxeDiscovery, "machine %s never booted from the network: %s", at.displayName(), why).With("failed_commission", details)
+		return chain.Fail(pxeDiscovery, "machine %s never booted from the network: %s", at.displayName(), why).With("failed_commission",
+			details)
 	}
 	return chain.Fail(mismatch, "machine %s was not commissioned: %s", at.displayName(), why).With("failed_commission", details).
 		Next("repair the named cause, on the machine or in the script, then resume: MAAS commissions it again")

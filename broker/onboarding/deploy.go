@@ -58,7 +58,8 @@ type BundleFacts struct {
 func (c *Chains) renderCloudInit(ctx context.Context, r *run) error {
 	s := &r.State
 	id, err := c.Nodes.Prepare(ctx, NewNode{
-		NodeID: s.NodeID, RunID: r.ID, Site: s.Site, Hostname: s.Hostname, SKU: s.SKU.ID, MAASSystemID: s.SystemID, Disks: s.Disks, RequestedBy: r.RequestedBy,
+		NodeID: s.NodeID, RunID: r.ID, Site: s.Site, Hostname: s.Hostname, SKU: s.SKU.ID, MAASSystemID: s.SystemID, Disks: s.Disks,
+		RequestedBy: r.RequestedBy,
 	})
 	if err != nil {
 		return recordFault(err)
@@ -183,12 +184,14 @@ func (c *Chains) deploy(ctx context.Context, r *run) error {
 	s.Erased = 0
 	s.Deploys++
 	err = at.region.Deploy(ctx, at.SystemID, maas.Deployment{
-		Series: s.Policy.DistroSeries, UserData: b.UserData, Sync: s.Policy.RequireHWSync, Agent: agentName(r.ID), Comment: "hostler run " + r.ID,
+		Series: s.Policy.DistroSeries, UserData: b.UserData, Sync: s.Policy.RequireHWSync, Agent: agentName(r.ID),
+		Comment: "hostler run " + r.ID,
 	})
 	if err != nil {
 		return at.powerFault(ctx, err)
 	}
-	r.Note(map[string]any{"system_id": at.SystemID, "image": maas.Image(s.Policy.DistroSeries), "bundle": b.Digest, "deploys": s.Deploys}, "MAAS deploys machine %s", at.displayName())
+	r.Note(map[string]any{"system_id": at.SystemID, "image": maas.Image(s.Policy.DistroSeries), "bundle": b.Digest, "deploys": s.Deploys},
+		"MAAS deploys machine %s", at.displayName())
 	return nil
 }
 
@@ -238,7 +241,8 @@ func (c *Chains) release(ctx context.Context, r *run) error {
 			return err
 		}
 		if at.Status != maas.Ready && at.Status != maas.New {
-			r.Note(map[string]string{"maas_status": at.StatusName}, "machine %s does not belong to this run, and was not changed", at.displayName())
+			r.Note(map[string]string{"maas_status": at.StatusName}, "machine %s does not belong to this run, and was not changed",
+				at.displayName())
 		}
 	}
 	s.Claim, s.DeployedAt, s.DeployFailure, s.SSH = nil, zero, "", SSHSeed{}

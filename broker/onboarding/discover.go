@@ -26,7 +26,8 @@ func (c *Chains) createOrFind(ctx context.Context, r *run) error {
 	if s.SystemID != "" && !slices.ContainsFunc(known, func(k candidate) bool { return k.SystemID == s.SystemID }) {
 		switch _, err := at.region.Machine(ctx, s.SystemID); {
 		case err == nil:
-			return chain.Fail(ambiguity, "machine %s of this run no longer has the name %s or its BMC at %s", s.SystemID, s.Hostname, s.IPMIIP).With("machine_changed", nil)
+			return chain.Fail(ambiguity, "machine %s of this run no longer has the name %s or its BMC at %s", s.SystemID, s.Hostname,
+				s.IPMIIP).With("machine_changed", nil)
 		case maas.ClassOf(err) != maas.NotFound:
 			return at.unseen(ctx, err)
 		}
@@ -73,14 +74,17 @@ func (at *place) candidates(ctx context.Context) (out []candidate, doubts []stri
 			}
 			out = append(out, c)
 		} else if bmc != "" && !maas.Comparable(bmc) && !virtual[m.PowerType] {
-			doubts = append(doubts, fmt.Sprintf("the BMC address of machine %s (%s) is %s, which is not an IP address", taskcatalog.Clean(m.Hostname, 100), m.SystemID, taskcatalog.Clean(bmc, 64)))
+			doubts = append(doubts, fmt.Sprintf("the BMC address of machine %s (%s) is %s, which is not an IP address",
+				taskcatalog.Clean(m.Hostname, 100), m.SystemID, taskcatalog.Clean(bmc, 64)))
 		}
 	}
 	for id := range all.unread() {
 		switch bmc := bmcs[id]; {
 		case id != "" && bmc == at.state.IPMIIP:
-			return nil, nil, chain.Fail(ambiguity, "MAAS has a machine %s with its BMC at %s, whose description this broker cannot read (upgrade the broker, or check the machine in MAAS)", id, bmc).
-				With("machine_unreadable", map[string]string{"system_id": id})
+			return nil, nil,
+				chain.Fail(ambiguity,
+					"MAAS has a machine %s with its BMC at %s, whose description this broker cannot read (upgrade the broker, or check the machine in MAAS)", id, bmc).
+					With("machine_unreadable", map[string]string{"system_id": id})
 		case id == "" || !maas.Comparable(bmc):
 			doubts = append(doubts, fmt.Sprintf("machine %q of MAAS cannot be read by this broker", id))
 		}
@@ -88,7 +92,8 @@ func (at *place) candidates(ctx context.Context) (out []candidate, doubts []stri
 	}
 	for id, bmc := range bmcs {
 		if bmc == at.state.IPMIIP && !listed[id] {
-			return nil, nil, chain.AgainFor(ambiguity, soon, "machine %s with its BMC at %s was just added or deleted", taskcatalog.Clean(id, 32), bmc)
+			return nil, nil, chain.AgainFor(ambiguity, soon, "machine %s with its BMC at %s was just added or deleted",
+				taskcatalog.Clean(id, 32), bmc)
 		}
 	}
 	return out, doubts, nil
@@ -106,7 +111,8 @@ func refuseDoubts(s *Onboarding, doubts []string) error {
 	if more := len(doubts) - most; more > 0 {
 		told += fmt.Sprintf("; and %d more", more)
 	}
-	return chain.Fail(ambiguity, "MAAS has no machine that certainly has its BMC at %s: %s (set the BMC's IP address of these machines in MAAS; or boot %s from the network, and MAAS detects its BMC)", s.IPMIIP, told, s.Hostname).
+	return chain.Fail(ambiguity,
+		"MAAS has no machine that certainly has its BMC at %s: %s (set the BMC's IP address of these machines in MAAS; or boot %s from the network, and MAAS detects its BMC)", s.IPMIIP, told, s.Hostname).
 		With("bmc_unknown", map[string]any{"doubts": doubts[:min(len(doubts), 50)]})
 }
 
@@ -159,7 +165,8 @@ func (at *place) choose(all []candidate) (*candidate, error) {
 	case len(strong) > 1:
 		return nil, ambiguous(strong, "%s, %s match different machines", s.Hostname, s.IPMIIP)
 	case len(strong) == 1 && len(strong[0].against) > 0:
-		return nil, ambiguous(strong, "%s, %s: %s leads to a machine, but %s", s.Hostname, s.IPMIIP, strings.Join(strong[0].matches, " and "), strings.Join(strong[0].against, " and "))
+		return nil, ambiguous(strong, "%s, %s: %s leads to a machine, but %s", s.Hostname, s.IPMIIP,
+			strings.Join(strong[0].matches, " and "), strings.Join(strong[0].against, " and "))
 	case len(strong) == 1:
 		return &strong[0], nil
 	case !s.Policy.AutoClaimSingleNewMachine || len(loose) == 0:
@@ -173,8 +180,12 @@ func (at *place) choose(all []candidate) (*candidate, error) {
 func ambiguous(all []candidate, format string, args ...any) error {
 	lines, details := []string{}, []map[string]any{}
 	for _, c := range all {
-		lines = append(lines, fmt.Sprintf("%s (%s, %s, BMC %s)", taskcatalog.Clean(c.Hostname, 100), c.SystemID, taskcatalog.Clean(c.StatusName, 64), taskcatalog.Clean(c.bmc, 64)))
-		details = append(details, map[string]any{"system_id": c.SystemID, "hostname": c.Hostname, "maas_status": c.StatusName, "bmc": c.bmc, "matches": c.matches, "against": c.against})
+		lines = append(lines, fmt.Sprintf("%s (%s, %s, BMC %s)", taskcatalog.Clean(c.Hostname, 100), c.SystemID,
+			taskcatalog.Clean(c.StatusName, 64), taskcatalog.Clean(c.bmc, 64)))
+		details = append(details, map[string]any{
+			"system_id": c.SystemID, "hostname": c.Hostname, "maas_status": c.StatusName, "bmc": c.bmc,
+			"matches": c.matches, "against": c.against,
+		})
 	}
 	return chain.Fail(ambiguity, "no single machine matches for certain: "+format+": "+"%s", append(args, strings.Join(lines, ", "))...).
 		With("machine_ambiguous", map[string]any{"candidates": details})
@@ -207,7 +218,8 @@ func (c *Chains) adopt(ctx context.Context, at *place, found candidate) error {
 	}
 	s.SystemID = m.SystemID
 	at.run.Lock("machine/" + s.Site + "/" + m.SystemID)
-	at.run.Note(map[string]any{"system_id": m.SystemID, "by": found.matches}, "machine %s is %s", at.displayName(), taskcatalog.Clean(m.StatusName, 64))
+	at.run.Note(map[string]any{"system_id": m.SystemID, "by": found.matches}, "machine %s is %s", at.displayName(),
+		taskcatalog.Clean(m.StatusName, 64))
 	return nil
 }
 
@@ -243,7 +255,10 @@ func (c *Chains) createRecord(ctx context.Context, at *place) error {
 	if err != nil {
 		return err
 	}
-	id, err := at.region.Create(ctx, maas.NewMachine{Hostname: s.Hostname, Architecture: s.Policy.Architecture, Address: s.IPMIIP, MAC: s.PXEMAC, Power: login})
+	id, err := at.region.Create(ctx, maas.NewMachine{
+		Hostname: s.Hostname, Architecture: s.Policy.Architecture, Address: s.IPMIIP,
+		MAC: s.PXEMAC, Power: login,
+	})
 	switch {
 	case err == nil:
 		s.SystemID, s.Created = id, true
@@ -251,7 +266,8 @@ func (c *Chains) createRecord(ctx context.Context, at *place) error {
 		at.run.Note(map[string]string{"system_id": id}, "machine %s was added to MAAS", id)
 		return nil
 	case maas.ClassOf(err) == maas.Invalid:
-		return chain.Again(settle, "MAAS refuses the machine (%v): repair the cause, or boot the machine from the network, and the run finds it by its BMC", err)
+		return chain.Again(settle,
+			"MAAS refuses the machine (%v): repair the cause, or boot the machine from the network, and the run finds it by its BMC", err)
 	}
 	return at.changeFault(ctx, err)
 }

@@ -79,7 +79,8 @@ func (at *place) eraseFailed(ctx context.Context) error {
 	s, rc := at.state, at.state.Reclaim
 	why := at.failureReason(ctx)
 	rc.Failed++
-	failed := chain.Fail(unerased, "MAAS could not erase the disks of machine %s: %s", at.displayName(), why).With("failed_disk_erase", at.details())
+	failed := chain.Fail(unerased, "MAAS could not erase the disks of machine %s: %s", at.displayName(), why).With("failed_disk_erase",
+		at.details())
 	if !at.run.Adopted && rc.Failed < mostErases && retries("release_maas_node")(*s).Attempts > 1 {
 		failed.Class = transient
 		return failed
@@ -116,9 +117,11 @@ func (at *place) judgeErase(ctx context.Context) error {
 		did = maas.EraseQuick
 	}
 	if weight(did) < weight(rc.Erase) && rc.Downgrade == "" {
-		why := "machine " + at.displayName() + " was released without this run, or MAAS did not erase its disks: what it did is " + did + ", and asked for was " + rc.Erase
+		why := "machine " + at.displayName() + " was released without this run, or MAAS did not erase its disks: what it did is " + did +
+			", and asked for was " + rc.Erase
 		if !rc.Fallback && !at.run.Adopted {
-			return chain.Fail(downgraded, "%s", why).With("erase_not_made", map[string]any{"system_id": at.SystemID, "asked": rc.Erase, "did": did}).
+			return chain.Fail(downgraded, "%s", why).With("erase_not_made",
+				map[string]any{"system_id": at.SystemID, "asked": rc.Erase, "did": did}).
 				Next("erase the disks by other means; then, or if that will do for these disks, adopt")
 		}
 		rc.Downgrade = why

@@ -36,8 +36,10 @@ func (s *Onboarding) firstBoot(n broker.Node) (waits string, err error) {
 			if layer == siteLayer {
 				whose, code = "the site's own", "failed_site_bootstrap"
 			}
-			return "", chain.Fail(deployFailure, "layer %s of the first boot of node %s, %s, failed: %s (repair the cause, then on the machine: systemctl restart hostler-layer@%s)", layer, n.ID, whose, why, layer).
-				With(code, map[string]any{"layer": layer, "why": why, "node_id": n.ID})
+			return "",
+				chain.Fail(deployFailure,
+					"layer %s of the first boot of node %s, %s, failed: %s (repair the cause, then on the machine: systemctl restart hostler-layer@%s)", layer, n.ID, whose, why, layer).
+					With(code, map[string]any{"layer": layer, "why": why, "node_id": n.ID})
 		default:
 			waits = "layer " + layer + " of its first boot has not ended"
 		}

@@ -70,7 +70,8 @@ func (c *Chains) ensureSync(ctx context.Context, r *run) error {
 		return err
 	}
 	if !at.EnableHWSync && r.State.Policy.RequireHWSync {
-		return chain.Fail(syncFailure, "machine %s was deployed without hardware sync, and only another deployment enables it", at.displayName()).With("failed_hw_sync_seed", nil)
+		return chain.Fail(syncFailure, "machine %s was deployed without hardware sync, and only another deployment enables it",
+			at.displayName()).With("failed_hw_sync_seed", nil)
 	}
 	token, has, err := at.region.Token(ctx, at.Machine)
 	switch {
@@ -94,7 +95,8 @@ func (c *Chains) ensureSync(ctx context.Context, r *run) error {
 		return err
 	}
 	if !token.Told {
-		r.State.warn("MAAS does not report which rack controller serves machine " + at.displayName() + ": its hardware sync uses the region's own address")
+		r.State.warn("MAAS does not report which rack controller serves machine " + at.displayName() +
+			": its hardware sync uses the region's own address")
 	}
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	if err != nil {
@@ -126,7 +128,8 @@ func reseedFailed(err error) error {
 
 // enrolled reports whether the agent that this run deployed has enrolled.
 func (s *Onboarding) enrolled(n broker.Node) bool {
-	return n.Epoch > s.Epoch && (s.inKeptStatus(n) || n.Status == broker.Enrolling || n.Status == broker.Active || n.Status == broker.Offline)
+	return n.Epoch > s.Epoch && (s.inKeptStatus(n) || n.Status == broker.Enrolling || n.Status == broker.Active ||
+		n.Status == broker.Offline)
 }
 
 // inKeptStatus reports whether the node is in the status that it keeps until its turnover lets it
@@ -135,7 +138,8 @@ func (s *Onboarding) inKeptStatus(n broker.Node) bool { return s.Keeps != "" && 
 
 // outOfUse is the failure of a run whose node was put out of use.
 func (s *Onboarding) outOfUse(n broker.Node) error {
-	return chain.Fail(enrollmentFailure, "node %s is %s: %s (no run activates it: hostler node activate %s; if the broker's own checks refuse the node, restart-clean deploys it again)", n.ID, n.Status, n.StatusReason, n.ID).With("failed_enrollment", nil)
+	return chain.Fail(enrollmentFailure,
+		"node %s is %s: %s (no run activates it: hostler node activate %s; if the broker's own checks refuse the node, restart-clean deploys it again)", n.ID, n.Status, n.StatusReason, n.ID).With("failed_enrollment", nil)
 }
 
 // synced reports whether the host itself has reported its hardware (see baseline).
@@ -177,7 +181,8 @@ func (c *Chains) waitForSync(ctx context.Context, r *run) error {
 		return err
 	}
 	if at.synced() && at.syncFresh() {
-		r.Note(map[string]time.Time{"last_sync": at.LastSync.Time, "next_sync": at.NextSync.Time}, "machine %s reports its hardware", at.displayName())
+		r.Note(map[string]time.Time{"last_sync": at.LastSync.Time, "next_sync": at.NextSync.Time}, "machine %s reports its hardware",
+			at.displayName())
 		return nil
 	}
 	if early, err := at.reportNotDue(ctx); err != nil {
@@ -257,7 +262,8 @@ func (c *Chains) waitForAgent(ctx context.Context, r *run) error {
 	case err != nil:
 		return err
 	case waited >= enrollmentTime(*s):
-		return chain.Fail(enrollmentFailure, "node %s has not become active within %v: %s", n.ID, enrollmentTime(*s), waits).With("failed_enrollment", nil)
+		return chain.Fail(enrollmentFailure, "node %s has not become active within %v: %s", n.ID, enrollmentTime(*s),
+			waits).With("failed_enrollment", nil)
 	}
 	return chain.Again(patience(r, lookAgain), "node %s: %s", n.ID, waits)
 }

@@ -32,7 +32,8 @@ func (at *place) rotated(t maas.MachineToken) error {
 	case rc == nil || rc.Token == "":
 		return nil
 	case rc.Token == (maas.OwnToken{Key: t.TokenKey, Secret: t.TokenSecret, Consumer: t.ConsumerKey}).Digest(at.SystemID):
-		return chain.Fail(ambiguity, "MAAS gave machine %s the token that it had before its release: the former tenant may know the token", at.displayName()).
+		return chain.Fail(ambiguity, "MAAS gave machine %s the token that it had before its release: the former tenant may know the token",
+			at.displayName()).
 			With("maas_token_not_rotated", map[string]any{"system_id": at.SystemID}).
 			Next("find out why MAAS kept the machine's token (which belongs to the owner), then restart-clean")
 	}

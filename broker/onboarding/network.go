@@ -56,7 +56,8 @@ func (c *Chains) applyRoCE(ctx context.Context, r *run) error {
 	}
 	s.RoCEAddresses = len(rows) - len(missing)
 	if len(missing) > 0 {
-		f := chain.Fail(mismatch, "machine %s has no interface %s, to which RoCE addresses are assigned", at.displayName(), strings.Join(missing, ", ")).
+		f := chain.Fail(mismatch, "machine %s has no interface %s, to which RoCE addresses are assigned", at.displayName(),
+			strings.Join(missing, ", ")).
 			With("roce_interface_missing", map[string]any{"missing": missing, "has": names(at.Interfaces)})
 		s.warn("RoCE: " + f.Message)
 		return f
@@ -148,7 +149,8 @@ func (at *place) linkPXE(ctx context.Context) (why *chain.Failure, err error) {
 	i := at.Interfaces[n]
 	switch {
 	case i.VLAN == nil:
-		return chain.Fail(mismatch, "interface %s of machine %s is in no VLAN (check its cable)", name, at.displayName()).With("pxe_interface_unplugged", nil), nil
+		return chain.Fail(mismatch, "interface %s of machine %s is in no VLAN (check its cable)", name,
+			at.displayName()).With("pxe_interface_unplugged", nil), nil
 	case i.VLAN.VID != vid:
 		return chain.Fail(mismatch, "interface %s of machine %s is in VLAN %d instead of %d", name, at.displayName(), i.VLAN.VID, vid).
 			With("pxe_interface_miswired", map[string]any{"vlan": i.VLAN.VID, "wanted": vid}), nil
@@ -169,7 +171,9 @@ func (at *place) linkPXE(ctx context.Context) (why *chain.Failure, err error) {
 		}
 	}
 	if len(in) != 1 {
-		return chain.Fail(capabilityMissing, "VLAN %d of interface %s has %d subnets in MAAS, and the run links an interface only if there is exactly one (link %s in MAAS)", vid, name, len(in), name).
+		return chain.Fail(capabilityMissing,
+			"VLAN %d of interface %s has %d subnets in MAAS, and the run links an interface only if there is exactly one (link %s in MAAS)",
+			vid, name, len(in), name).
 			With("pxe_subnet_unclear", nil), nil
 	}
 	if err := at.region.LinkSubnet(ctx, at.SystemID, i.ID, in[0].ID, ""); err != nil {

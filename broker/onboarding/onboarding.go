@@ -134,9 +134,11 @@ func New(site broker.Site, profile broker.Profile, sku broker.SKU, req Request) 
 	case sku.ID == "":
 		return bad("%s needs a SKU", hostname)
 	case site.Status != broker.SiteActive:
-		return Onboarding{}, nil, broker.Errorf(broker.Refused, "site_disabled", "cannot onboard %s: site %s is %s (hostler site enable %s)", hostname, site.Name, site.Status, site.Name)
+		return Onboarding{}, nil, broker.Errorf(broker.Refused, "site_disabled",
+			"cannot onboard %s: site %s is %s (hostler site enable %s)", hostname, site.Name, site.Status, site.Name)
 	case profile.Status != broker.SiteActive:
-		return Onboarding{}, nil, broker.Errorf(broker.Refused, "profile_disabled", "cannot onboard %s: profile %s is %s", hostname, profile.Name, profile.Status)
+		return Onboarding{}, nil, broker.Errorf(broker.Refused, "profile_disabled", "cannot onboard %s: profile %s is %s", hostname,
+			profile.Name, profile.Status)
 	}
 	s := Onboarding{
 		SiteID: site.ID, Site: site.Name, ProfileID: profile.ID, Profile: profile.Name, Policy: site.PolicyOf(profile), SKU: sku,
@@ -149,37 +151,74 @@ type stage = chain.Stage[Onboarding]
 
 // Onboarding is the list of stages from a machine's BMC to an active node.
 func (c *Chains) Onboarding() chain.Chain[Onboarding] {
-	return chain.Chain[Onboarding]{Kind: Kind, Probe: c.Probe, Failing: c.diagnose, Stages: slices.Concat([]stage{c.LoadSite()}, c.classifyFaults([]stage{
-		{Name: "resolve_power_credentials", Do: c.resolvePower, Retry: retries("resolve_power_credentials"), Limit: within(records)},
-		{Name: "create_or_find_in_maas", Do: c.createOrFind, Retry: retries("create_or_find_in_maas"), Limit: discoveryLimit, About: aboutFind},
-		{Name: "commission_node", Do: c.commission, Retry: retries("commission_node"), Limit: discoveryLimit, About: aboutCommission},
-		{Name: "wait_for_ready", Do: c.waitForReady, Limit: commissionLimit, About: expected(8 * time.Minute)},
-	}), c.Redeployment())}
+	return chain.Chain[Onboarding]{
+		Kind: Kind, Probe: c.Probe, Failing: c.diagnose,
+		Stages: slices.Concat([]stage{c.LoadSite()}, c.classifyFaults([]stage{
+			{Name: "resolve_power_credentials", Do: c.resolvePower, Retry: retries("resolve_power_credentials"), Limit: within(records)},
+			{
+				Name: "create_or_find_in_maas", Do: c.createOrFind, Retry: retries("create_or_find_in_maas"), Limit: discoveryLimit,
+				About: aboutFind,
+			},
+			{Name: "commission_node", Do: c.commission, Retry: retries("commission_node"), Limit: discoveryLimit, About: aboutCommission},
+			{Name: "wait_for_ready", Do: c.waitForReady, Limit: commissionLimit, About: expected(8 * time.Minute)},
+		}), c.Redeployment()),
+	}
 }
 
 // LoadSite is the first stage of every list that works at a site.
 func (c *Chains) LoadSite() chain.Stage[Onboarding] {
-	return c.classifyFaults([]stage{{Name: "load_site_config", Do: c.loadSiteConfig, Retry: retries("load_site_config"), Limit: within(records)}})[0]
+	return c.classifyFaults([]stage{{
+		Name: "load_site_config", Do: c.loadSiteConfig, Retry: retries("load_site_config"),
+		Limit: within(records),
+	}})[0]
 }
 
 // Redeployment is the part of the list from a Ready machine to a node with an enrolled agent. All
 // runs that deploy a machine use these stages.
 func (c *Chains) Redeployment() []chain.Stage[Onboarding] {
 	return c.classifyFaults([]stage{
-		{Name: "configure_storage", Do: c.configureStorage, Retry: retries("configure_storage"), Limit: commissionLimit, About: aboutStorage},
-		{Name: "apply_roce_phase2", Done: c.noRoCE, Do: c.applyRoCE, Retry: retries("apply_roce_phase2"), Limit: within(records), Optional: true, About: aboutRoCE},
-		{Name: "ensure_pxe_interface_auto", Do: c.ensurePXE, Retry: retries("ensure_pxe_interface_auto"), Limit: within(records), About: aboutPXE},
-		{Name: "render_cloud_init", Do: c.renderCloudInit, Undo: c.forgetNode, Retry: retries("render_cloud_init"), Limit: within(records), About: aboutRender},
-		{Name: "deploy_via_maas", Done: c.deployAccepted, Do: c.deploy, Undo: c.release, Retry: retries("deploy_via_maas"), Limit: releaseLimit, About: aboutDeploy},
+		{
+			Name: "configure_storage", Do: c.configureStorage, Retry: retries("configure_storage"), Limit: commissionLimit,
+			About: aboutStorage,
+		},
+		{
+			Name: "apply_roce_phase2", Done: c.noRoCE, Do: c.applyRoCE, Retry: retries("apply_roce_phase2"), Limit: within(records),
+			Optional: true, About: aboutRoCE,
+		},
+		{
+			Name: "ensure_pxe_interface_auto", Do: c.ensurePXE, Retry: retries("ensure_pxe_interface_auto"), Limit: within(records),
+			About: aboutPXE,
+		},
+		{
+			Name: "render_cloud_init", Do: c.renderCloudInit, Undo: c.forgetNode, Retry: retries("render_cloud_init"),
+			Limit: within(records),
+			About: aboutRender,
+		},
+		{
+			Name: "deploy_via_maas", Done: c.deployAccepted, Do: c.deploy, Undo: c.release, Retry: retries("deploy_via_maas"),
+			Limit: releaseLimit, About: aboutDeploy,
+		},
 		{
 			Name: "wait_for_deployed", Do: c.waitForDeployed, Limit: deployLimit, Pivot: true, About: expected(12 * time.Minute),
 			Rescue: []stage{
 				{Name: "classify_deploy_failure", Do: c.classifyDeployFailure, Limit: classifyLimit},
-				{Name: "recover_for_datasource_retry", Do: c.recoverForRedeploy, Retry: retries("recover_for_datasource_retry"), Limit: releaseLimit, Then: "deploy_via_maas", About: aboutRecover},
+				{
+					Name: "recover_for_datasource_retry", Do: c.recoverForRedeploy, Retry: retries("recover_for_datasource_retry"),
+					Limit: releaseLimit, Then: "deploy_via_maas", About: aboutRecover,
+				},
 			},
 		},
-		{Name: "ensure_hardware_sync_configured", Done: c.noTokenWanted, Do: c.ensureSync, Undo: c.keepFromUse, Limit: seedLimit, About: aboutSync},
-		{Name: "wait_for_hardware_sync_healthy", Done: c.noSyncWanted, Do: c.waitForSync, Limit: healthLimit, About: expected(15 * time.Minute)},
-		{Name: "wait_for_agent_enrollment", Do: c.waitForAgent, Retry: retries("wait_for_agent_enrollment"), Limit: enrollmentLimit, About: expected(2 * time.Minute)},
+		{
+			Name: "ensure_hardware_sync_configured", Done: c.noTokenWanted, Do: c.ensureSync, Undo: c.keepFromUse, Limit: seedLimit,
+			About: aboutSync,
+		},
+		{
+			Name: "wait_for_hardware_sync_healthy", Done: c.noSyncWanted, Do: c.waitForSync, Limit: healthLimit,
+			About: expected(15 * time.Minute),
+		},
+		{
+			Name: "wait_for_agent_enrollment", Do: c.waitForAgent, Retry: retries("wait_for_agent_enrollment"), Limit: enrollmentLimit,
+			About: expected(2 * time.Minute),
+		},
 	})
 }

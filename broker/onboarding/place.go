@@ -147,7 +147,8 @@ func (at *place) erasing() {
 			s.ErasedTill = now // the run requested this erase: no warning
 			return
 		}
-		s.warn("MAAS erases the disks of machine " + at.displayName() + "; the run waits without a limit (see the region's enable_disk_erasing_on_release)")
+		s.warn("MAAS erases the disks of machine " + at.displayName() +
+			"; the run waits without a limit (see the region's enable_disk_erasing_on_release)")
 	} else {
 		s.Erased += now.Sub(s.ErasedTill)
 	}

@@ -78,7 +78,10 @@ func syncLimit(s Onboarding, after int, code string) chain.Limit {
 // enrollmentLimit covers all attempts: each attempt has the policy's time.
 func enrollmentLimit(s Onboarding) chain.Limit {
 	attempts := retries("wait_for_agent_enrollment")(s).Attempts
-	return chain.Limit{After: time.Duration(attempts)*enrollmentTime(s) + 10*time.Minute, Class: enrollmentFailure, Code: "failed_enrollment"}
+	return chain.Limit{
+		After: time.Duration(attempts)*enrollmentTime(s) + 10*time.Minute, Class: enrollmentFailure,
+		Code: "failed_enrollment",
+	}
 }
 
 func enrollmentTime(s Onboarding) time.Duration {

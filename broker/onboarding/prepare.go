@@ -16,14 +16,16 @@ func (c *Chains) loadSiteConfig(ctx context.Context, r *run) error {
 		return err
 	}
 	if at.site.Status != broker.SiteActive && r.State.SystemID == "" {
-		return chain.Fail(inputError, "site %s is %s: no new run begins there (hostler site enable %s)", at.site.Name, at.site.Status, at.site.Name).With("site_disabled", nil)
+		return chain.Fail(inputError, "site %s is %s: no new run begins there (hostler site enable %s)", at.site.Name, at.site.Status,
+			at.site.Name).With("site_disabled", nil)
 	}
 	id, err := at.region.Identify(ctx)
 	switch {
 	case err != nil:
 		return at.unseen(ctx, err)
 	case !id.Admin:
-		return chain.Hold("the MAAS token belongs to %s, who is not an administrator (hostler site credentials %s --maas-token-file FILE)", id.User, at.site.Name)
+		return chain.Hold("the MAAS token belongs to %s, who is not an administrator (hostler site credentials %s --maas-token-file FILE)",
+			id.User, at.site.Name)
 	}
 	r.Reached()
 	if s := &r.State; s.SystemID == "" || s.Reclaim != nil && s.Reclaim.Redeploys && s.Reclaim.AskedAt.IsZero() {
@@ -50,7 +52,8 @@ func (at *place) ready(ctx context.Context) error {
 	if lacks == nil {
 		return nil
 	}
-	return chain.Fail(capabilityMissing, "site %s lacks what this needs: %s (hostler site probe %s)", at.site.Name, strings.Join(lacks, "; "), at.site.Name).
+	return chain.Fail(capabilityMissing, "site %s lacks what this needs: %s (hostler site probe %s)", at.site.Name,
+		strings.Join(lacks, "; "), at.site.Name).
 		With("site_not_ready", map[string]any{"lacks": lacks})
 }
 

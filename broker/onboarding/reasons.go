@@ -27,7 +27,8 @@ func (at *place) failureReason(ctx context.Context) reason {
 	events, err := at.region.EventsOf(ctx, at.SystemID, "INFO")
 	out := reason{events: reasonsIn(events)}
 	parts := slices.Clone(out.events)
-	if d := taskcatalog.Clean(at.ErrorDescription, 200); d != "" && !slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(p, d) }) {
+	if d := taskcatalog.Clean(at.ErrorDescription, 200); d != "" &&
+		!slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(p, d) }) {
 		parts = append(parts, d)
 	}
 	if s := taskcatalog.Clean(at.StatusMessage, 200); len(parts) == 0 && s != "" && s != at.StatusName {
@@ -45,7 +46,10 @@ func (at *place) failureReason(ctx context.Context) reason {
 
 // startEvents are the events with which MAAS begins an action on a machine: older events belong to
 // another action.
-var startEvents = []string{"Commissioning", "Testing", "Deploying", "Deployed", "Releasing", "Released", "Ready", "New", "Entering rescue mode"}
+var startEvents = []string{
+	"Commissioning", "Testing", "Deploying", "Deployed", "Releasing", "Released", "Ready", "New",
+	"Entering rescue mode",
+}
 
 const mostReasons = 5
 
@@ -82,9 +86,15 @@ var refusals = []struct {
 	{"is not available because of the current state", transient, "maas_refused", ""},
 	{"Unable to get RPC connection", transient, "rack_unreachable", ""},
 	{"No image could be found", capabilityMissing, "maas_refused", ""},
-	{"Failed to render preseed", deployFailure, "preseed_not_rendered", "correct the image's curtin preseed in MAAS (/etc/maas/preseeds on the region; MAAS's message names the line), then resume"},
+	{
+		"Failed to render preseed", deployFailure, "preseed_not_rendered",
+		"correct the image's curtin preseed in MAAS (/etc/maas/preseeds on the region; MAAS's message names the line), then resume",
+	},
 	{"Mount the root '/' filesystem", mismatch, "storage_not_deployable", "restart-clean, which prepares the machine's storage again"},
-	{"Node must be configured to use a network", mismatch, "network_not_deployable", "give an interface of the machine an address in MAAS, then resume; or restart-clean"},
+	{
+		"Node must be configured to use a network", mismatch, "network_not_deployable",
+		"give an interface of the machine an address in MAAS, then resume; or restart-clean",
+	},
 }
 
 // refused is the failure of a step that MAAS will never accept as it is.

@@ -65,7 +65,8 @@ type ReclaimRequest struct {
 // site_disabled, profile_disabled.
 func NewReclaim(site broker.Site, profile broker.Profile, sku broker.SKU, n ReclaimRequest) (Onboarding, []string, error) {
 	bad := func(format string, args ...any) (Onboarding, []string, error) {
-		return Onboarding{}, nil, broker.Errorf(broker.Invalid, "reclaim_invalid", "cannot release the machine of node "+taskcatalog.Clean(n.NodeID, 64)+": "+format, args...)
+		return Onboarding{}, nil, broker.Errorf(broker.Invalid, "reclaim_invalid",
+			"cannot release the machine of node "+taskcatalog.Clean(n.NodeID, 64)+": "+format, args...)
 	}
 	if n.Erase == "" {
 		n.Erase = maas.EraseNone
@@ -87,9 +88,12 @@ func NewReclaim(site broker.Site, profile broker.Profile, sku broker.SKU, n Recl
 	case n.Redeploys && n.RemoveRecord:
 		return bad("a machine that is deployed again stays in MAAS")
 	case site.Status != broker.SiteActive && n.Redeploys:
-		return Onboarding{}, nil, broker.Errorf(broker.Refused, "site_disabled", "cannot deploy the machine of node %s again: site %s is %s (hostler site enable %s)", n.NodeID, site.Name, site.Status, site.Name)
+		return Onboarding{}, nil, broker.Errorf(broker.Refused, "site_disabled",
+			"cannot deploy the machine of node %s again: site %s is %s (hostler site enable %s)", n.NodeID, site.Name, site.Status,
+			site.Name)
 	case profile.Status != broker.SiteActive && n.Redeploys:
-		return Onboarding{}, nil, broker.Errorf(broker.Refused, "profile_disabled", "cannot deploy the machine of node %s again: profile %s is %s", n.NodeID, profile.Name, profile.Status)
+		return Onboarding{}, nil, broker.Errorf(broker.Refused, "profile_disabled",
+			"cannot deploy the machine of node %s again: profile %s is %s", n.NodeID, profile.Name, profile.Status)
 	}
 	if profile.ID == "" {
 		profile.Policy = broker.DefaultPolicy()
@@ -99,7 +103,8 @@ func NewReclaim(site broker.Site, profile broker.Profile, sku broker.SKU, n Recl
 		SiteID: site.ID, Site: site.Name, ProfileID: profile.ID, Profile: profile.Name, Policy: policy, SKU: sku,
 		Hostname: hostname, SystemID: n.MAASSystemID, NodeID: n.NodeID, Epoch: n.Epoch, Keeps: n.Keeps,
 		Reclaim: &Reclaim{
-			Erase: n.Erase, Fallback: policy.ReleaseFallbackNoErase && n.Redeploys, Redeploys: n.Redeploys, Adopted: n.Adopted, RemoveRecord: n.RemoveRecord,
+			Erase: n.Erase, Fallback: policy.ReleaseFallbackNoErase && n.Redeploys, Redeploys: n.Redeploys, Adopted: n.Adopted,
+			RemoveRecord: n.RemoveRecord,
 		},
 	}
 	locks := []string{"hostname/" + s.Site + "/" + hostname, "machine/" + s.Site + "/" + s.SystemID}
@@ -113,17 +118,26 @@ func NewReclaim(site broker.Site, profile broker.Profile, sku broker.SKU, n Recl
 // ReleaseMachine is the stage that gives a node's machine back to MAAS, with erased disks if
 // requested.
 func (c *Chains) ReleaseMachine() chain.Stage[Onboarding] {
-	return c.classifyFaults([]stage{{Name: "release_maas_node", Done: c.isReleased, Do: c.releaseMachine, Undo: c.awaitSettled, Retry: retries("release_maas_node"), Limit: reclaimLimit, About: aboutRelease}})[0]
+	return c.classifyFaults([]stage{{
+		Name: "release_maas_node", Done: c.isReleased, Do: c.releaseMachine, Undo: c.awaitSettled,
+		Retry: retries("release_maas_node"), Limit: reclaimLimit, About: aboutRelease,
+	}})[0]
 }
 
 // PowerOff is the stage that ensures that the machine is off.
 func (c *Chains) PowerOff() chain.Stage[Onboarding] {
-	return c.classifyFaults([]stage{{Name: "power_off_maas_node", Done: c.isOff, Do: c.powerOff, Undo: c.awaitSettled, Retry: retries("power_off_maas_node"), Limit: offLimit, About: aboutOff}})[0]
+	return c.classifyFaults([]stage{{
+		Name: "power_off_maas_node", Done: c.isOff, Do: c.powerOff, Undo: c.awaitSettled,
+		Retry: retries("power_off_maas_node"), Limit: offLimit, About: aboutOff,
+	}})[0]
 }
 
 // RemoveRecord is the stage that has MAAS forget the machine.
 func (c *Chains) RemoveRecord() chain.Stage[Onboarding] {
-	return c.classifyFaults([]stage{{Name: "remove_maas_record", Done: c.isForgotten, Do: c.forgetRecord, Undo: c.awaitSettled, Retry: retries("remove_maas_record"), Limit: within(records), Optional: true, About: aboutForget}})[0]
+	return c.classifyFaults([]stage{{
+		Name: "remove_maas_record", Done: c.isForgotten, Do: c.forgetRecord, Undo: c.awaitSettled,
+		Retry: retries("remove_maas_record"), Limit: within(records), Optional: true, About: aboutForget,
+	}})[0]
 }
 
 // reclaimLimit excludes the time in which MAAS erases disks. A machine that does not become Ready
@@ -148,7 +162,10 @@ func aboutForget(s Onboarding) chain.About {
 	if s.Reclaim == nil || !s.Reclaim.RemoveRecord {
 		return chain.About{Touches: "nothing: MAAS keeps its record of the machine"}
 	}
-	return chain.About{Touches: "MAAS: deletes its record of the machine", Destructive: "MAAS's record of the machine, and its events", Expected: time.Minute}
+	return chain.About{
+		Touches: "MAAS: deletes its record of the machine", Destructive: "MAAS's record of the machine, and its events",
+		Expected: time.Minute,
+	}
 }
 
 var aboutOff = about("the machine: its power is switched off by MAAS", "", time.Minute)

@@ -25,7 +25,8 @@ func (c *Chains) isReleased(ctx context.Context, r *run) (bool, error) {
 	}
 	switch {
 	case !rc.ReadyAt.IsZero() && at.marked():
-		r.Note(nil, "machine %s was released at %s, and is %s for this run", at.displayName(), rc.ReadyAt.Format("15:04"), taskcatalog.Clean(at.StatusName, 64))
+		r.Note(nil, "machine %s was released at %s, and is %s for this run", at.displayName(), rc.ReadyAt.Format("15:04"),
+			taskcatalog.Clean(at.StatusName, 64))
 		return true, nil
 	case !at.available() || at.unsure():
 		return false, nil
@@ -60,9 +61,11 @@ func (c *Chains) releaseMachine(ctx context.Context, r *run) error {
 	case maas.Releasing, maas.DiskErasing:
 		rc.Erasing = rc.Erasing || at.Status == maas.DiskErasing
 		return chain.Again(patience(r, lookAgain), "machine is %s", at.StatusName)
-	case maas.Allocated, maas.Deploying, maas.Deployed, maas.FailedDeployment, maas.Reserved, maas.Broken, maas.ReleasingFailed, maas.FailedDiskErasing:
+	case maas.Allocated, maas.Deploying, maas.Deployed, maas.FailedDeployment, maas.Reserved, maas.Broken, maas.ReleasingFailed,
+		maas.FailedDiskErasing:
 	default:
-		return chain.Fail(ambiguity, "cannot release machine %s: the machine is %s (end this in MAAS, then resume)", at.displayName(), taskcatalog.Clean(at.StatusName, 64)).
+		return chain.Fail(ambiguity, "cannot release machine %s: the machine is %s (end this in MAAS, then resume)", at.displayName(),
+			taskcatalog.Clean(at.StatusName, 64)).
 			With("machine_not_releasable", map[string]any{"system_id": at.SystemID, "maas_status": at.StatusName})
 	}
 	if at.Locked {
@@ -82,7 +85,8 @@ func (c *Chains) releaseMachine(ctx context.Context, r *run) error {
 			return at.changeFault(ctx, err)
 		}
 		return chain.Again(next, "machine %s is marked", at.displayName())
-	case rc.Attempt == r.Attempt && at.Status == maas.FailedDiskErasing, r.Adopted && rc.Failed > 0 && rc.Downgrade == "" && rc.Sends != maas.EraseNone:
+	case rc.Attempt == r.Attempt && at.Status == maas.FailedDiskErasing,
+		r.Adopted && rc.Failed > 0 && rc.Downgrade == "" && rc.Sends != maas.EraseNone:
 		return at.eraseFailed(ctx)
 	case rc.Attempt == r.Attempt && at.Status == maas.ReleasingFailed:
 		why := at.failureReason(ctx)
@@ -135,7 +139,8 @@ func (c *Chains) ofNode(ctx context.Context, at *place) (marked bool, err error)
 
 // refuseOwned is refuseForeign with another next action: the machine's owner releases it.
 func (at *place) refuseOwned(why string) error {
-	return at.refuseForeign(why).Next("find out who owns the machine; if it is the right machine, its owner releases it in MAAS, then resume")
+	return at.refuseForeign(why).
+		Next("find out who owns the machine; if it is the right machine, its owner releases it in MAAS, then resume")
 }
 
 // recordGone handles a machine that somebody has deleted from MAAS. A person may accept the
@@ -166,11 +171,14 @@ func (at *place) checkRedeployable() error {
 	case !rc.Redeploys || at.Commissioned == maas.ScriptsPassed:
 		return nil
 	case !maas.SwitchedBy(at.PowerType):
-		return chain.Fail(inputError, "machine %s was never commissioned in MAAS, and MAAS cannot switch its power (power type %q): after a release it would be New, and could not be deployed again; nothing was changed",
-			at.displayName(), taskcatalog.Clean(at.PowerType, 32)).With("machine_not_commissionable", map[string]any{"system_id": at.SystemID, "power_type": at.PowerType}).
+		return chain.Fail(inputError,
+			"machine %s was never commissioned in MAAS, and MAAS cannot switch its power (power type %q): after a release it would be New, and could not be deployed again; nothing was changed",
+			at.displayName(), taskcatalog.Clean(at.PowerType, 32)).With("machine_not_commissionable",
+			map[string]any{"system_id": at.SystemID, "power_type": at.PowerType}).
 			Next("set the address and login of the machine's BMC in MAAS, then resume; or cancel, and clean the node without MAAS (soft_reset)")
 	}
-	at.state.warn("machine " + at.displayName() + " was never commissioned in MAAS: it is commissioned between its release and its deployment, for which it must boot from the network")
+	at.state.warn("machine " + at.displayName() +
+		" was never commissioned in MAAS: it is commissioned between its release and its deployment, for which it must boot from the network")
 	return nil
 }
 
@@ -224,7 +232,10 @@ func (at *place) released(ctx context.Context) error {
 		rc.ReadyAt = at.run.Now
 	}
 	s.Erased = 0
-	at.run.Note(map[string]string{"system_id": at.SystemID, "erase": rc.Erase, "did": rc.Did, "downgrade": rc.Downgrade, "maas_status": at.StatusName},
+	at.run.Note(map[string]string{
+		"system_id": at.SystemID, "erase": rc.Erase, "did": rc.Did, "downgrade": rc.Downgrade,
+		"maas_status": at.StatusName,
+	},
 		"machine %s is %s; of its disks MAAS erased: %s", at.displayName(), taskcatalog.Clean(at.StatusName, 64), rc.Did)
 	return nil
 }

@@ -46,7 +46,8 @@ func (c *Chains) classifyDeployFailure(ctx context.Context, r *run) error {
 		}
 		return chain.Fail(deployFailure, "%s", why(r.Failure)).With(code, details)
 	case !q.EnableDeployRetryOnDatasourceFailure || s.DeployRetries >= q.MaxDeployRetryAttempts:
-		return chain.Fail(deployFailure, "%s; the deployment was retried %d times, as often as the profile allows", why(r.Failure), s.DeployRetries).With("failed_deploy_datasource", details)
+		return chain.Fail(deployFailure, "%s; the deployment was retried %d times, as often as the profile allows", why(r.Failure),
+			s.DeployRetries).With("failed_deploy_datasource", details)
 	}
 	r.Note(details, "installed, and the machine never fetched its data from MAAS: the run tries again")
 	return nil
@@ -99,7 +100,9 @@ func (c *Chains) recoverForRedeploy(ctx context.Context, r *run) error {
 		r.Note(nil, "machine %s is Ready again", at.displayName())
 		return nil
 	case at.Status == maas.New && at.free():
-		return chain.Fail(deployFailure, "machine %s is New instead of Ready since this run released it: MAAS does not count it as commissioned", at.displayName()).With("machine_not_commissioned", nil).
+		return chain.Fail(deployFailure,
+			"machine %s is New instead of Ready since this run released it: MAAS does not count it as commissioned",
+			at.displayName()).With("machine_not_commissioned", nil).
 			Next("restart-clean, which commissions the machine in MAAS")
 	case !at.marked():
 		return at.refuseForeign("the machine no longer belongs to this run")

@@ -61,7 +61,8 @@ func (c *Chains) powerOff(ctx context.Context, r *run) error {
 	case at.Locked:
 		return at.locked()
 	case rc.OffAttempt == r.Attempt:
-		return chain.Fail(bmcFailure, "machine %s is still on: switching it off through MAAS had no effect, or it was switched on again", at.displayName()).With("still_on", at.details())
+		return chain.Fail(bmcFailure, "machine %s is still on: switching it off through MAAS had no effect, or it was switched on again",
+			at.displayName()).With("still_on", at.details())
 	}
 	rc.OffAttempt = r.Attempt
 	if err := at.region.PowerOffNow(ctx, at.SystemID, "hostler run "+r.ID); err != nil {
@@ -78,7 +79,8 @@ func (at *place) unknownPower(why string) error {
 		at.run.Note(nil, "an operator accepted machine %s in its present state: %s", s.SystemID, why)
 		return nil
 	}
-	return chain.Fail(bmcFailure, "MAAS cannot read whether machine %s of node %s is off: %s", s.SystemID, s.NodeID, taskcatalog.Clean(why, 100)).With("power_unknown", nil).
+	return chain.Fail(bmcFailure, "MAAS cannot read whether machine %s of node %s is off: %s", s.SystemID, s.NodeID,
+		taskcatalog.Clean(why, 100)).With("power_unknown", nil).
 		Next("repair MAAS's access to its BMC, then resume; or check that the machine is off, then adopt")
 }
 

@@ -58,12 +58,14 @@ func (c *Chains) seedBySSH(ctx context.Context, at *place, token maas.MachineTok
 			return at.sshFault(err)
 		}
 		s.SSH = SSHSeed{HostKey: noted}
-		s.warn(fmt.Sprintf("machine %s answers SSH at %s with host key %s, which was trusted on first use", at.displayName(), where, sshseed.Fingerprint(noted)))
+		s.warn(fmt.Sprintf("machine %s answers SSH at %s with host key %s, which was trusted on first use", at.displayName(), where,
+			sshseed.Fingerprint(noted)))
 		return chain.Again(next, "the SSH host key of machine %s is recorded", at.displayName())
 	}
 	files, err := hwsync.Render(token.MAASMachineToken, hwsync.Minutes(at.interval()))
 	if err != nil {
-		return chain.Fail(syncFailure, "cannot seed hardware sync of machine %s: %w", at.displayName(), err).With("failed_hw_sync_seed", nil)
+		return chain.Fail(syncFailure, "cannot seed hardware sync of machine %s: %w", at.displayName(), err).With("failed_hw_sync_seed",
+			nil)
 	}
 	defer files.Clear()
 	where, err := c.SSH.Seed(ctx, host, files)
@@ -80,16 +82,21 @@ func (c *Chains) seedBySSH(ctx context.Context, at *place, token maas.MachineTok
 func (at *place) sshFault(err error) error {
 	e := broker.AsError(err)
 	if e.Code == sshseed.HostKeyChanged {
-		return chain.Fail(ambiguity, "cannot seed hardware sync of machine %s: %s (find out who changed the key; restart-clean deploys the machine again)", at.displayName(), e.Message).
+		return chain.Fail(ambiguity,
+			"cannot seed hardware sync of machine %s: %s (find out who changed the key; restart-clean deploys the machine again)",
+			at.displayName(), e.Message).
 			With(sshseed.HostKeyChanged, map[string]string{"system_id": at.SystemID, "noted": sshseed.Fingerprint(at.state.SSH.HostKey)})
 	}
 	if e.Code == sshseed.OtherMachine {
 		at.state.SSH = SSHSeed{} // the recorded host key is not this machine's
-		return chain.Fail(ambiguity, "cannot seed hardware sync of machine %s: %s (find out which machine has that address, and correct MAAS's record)", at.displayName(), e.Message).
+		return chain.Fail(ambiguity,
+			"cannot seed hardware sync of machine %s: %s (find out which machine has that address, and correct MAAS's record)",
+			at.displayName(), e.Message).
 			With(sshseed.OtherMachine, map[string]string{"system_id": at.SystemID})
 	}
 	at.state.SSH.Trouble = e.Code
-	return chain.Again(settle, "machine %s does not report its hardware, and its agent has not made contact: %s", at.displayName(), e.Message)
+	return chain.Again(settle, "machine %s does not report its hardware, and its agent has not made contact: %s", at.displayName(),
+		e.Message)
 }
 
 // sshAddresses returns the machine's addresses as MAAS reports them: the addresses of the site's

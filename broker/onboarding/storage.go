@@ -28,7 +28,9 @@ func (c *Chains) configureStorage(ctx context.Context, r *run) error {
 		return chain.Again(patience(r, lookAgain), "machine is %s", at.StatusName)
 	case at.Status == maas.New && (at.free() || at.leftover()): // released, and never commissioned: MAAS then does not know its disks
 		return c.recommission(ctx, at)
-	case at.leftover() && at.Status == maas.Ready, s.Recommission && (at.Status == maas.Ready || at.Status == maas.FailedCommissioning || at.Status == maas.FailedTesting) && (at.free() || at.leftover()):
+	case at.leftover() && at.Status == maas.Ready, s.Recommission &&
+		(at.Status == maas.Ready || at.Status == maas.FailedCommissioning || at.Status == maas.FailedTesting) &&
+		(at.free() || at.leftover()):
 		return c.recommission(ctx, at)
 	case at.Status == maas.FailedCommissioning, at.Status == maas.FailedTesting:
 		if s.Failed != "" && (at.free() || at.leftover()) {
@@ -90,7 +92,8 @@ func fits(sku broker.SKU, m maas.Machine) (Device, error) {
 		}
 	}
 	if len(missing) > 0 {
-		return bad("nic_missing", map[string]any{"missing": missing, "has": names(m.Interfaces)}, "the machine has no interface %s", strings.Join(missing, ", "))
+		return bad("nic_missing", map[string]any{"missing": missing, "has": names(m.Interfaces)}, "the machine has no interface %s",
+			strings.Join(missing, ", "))
 	}
 	rule, err := regexp.Compile("(?i)" + sku.BootDisk.Pattern)
 	if err != nil {
@@ -106,9 +109,11 @@ func fits(sku broker.SKU, m maas.Machine) (Device, error) {
 	}
 	switch {
 	case len(match) == 0:
-		return bad("boot_disk_missing", map[string]any{"pattern": sku.BootDisk.Pattern, "disks": all}, "none of its %d disks matches the boot disk rule (%s)", len(all), sku.BootDisk.Pattern)
+		return bad("boot_disk_missing", map[string]any{"pattern": sku.BootDisk.Pattern, "disks": all},
+			"none of its %d disks matches the boot disk rule (%s)", len(all), sku.BootDisk.Pattern)
 	case len(match) > 1 && sku.BootDisk.Pick == broker.PickNone:
-		return bad("boot_disk_ambiguous", map[string]any{"pattern": sku.BootDisk.Pattern, "disks": match}, "%d of its disks match the boot disk rule, and the SKU does not say which to pick", len(match))
+		return bad("boot_disk_ambiguous", map[string]any{"pattern": sku.BootDisk.Pattern, "disks": match},
+			"%d of its disks match the boot disk rule, and the SKU does not say which to pick", len(match))
 	}
 	return slices.MinFunc(match, func(a, b Device) int {
 		switch sku.BootDisk.Pick {

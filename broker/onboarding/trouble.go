@@ -130,7 +130,8 @@ func (at *place) unsure() bool {
 }
 
 func (at *place) outcomeUnknown() error {
-	return chain.Again(settle, "machine is %s; MAAS may still perform an action that it did not answer", taskcatalog.Clean(at.StatusName, 64))
+	return chain.Again(settle, "machine is %s; MAAS may still perform an action that it did not answer",
+		taskcatalog.Clean(at.StatusName, 64))
 }
 
 // powerFault is changeFault for changes of a machine's power: MAAS's report of a failed switch is a

@@ -101,7 +101,8 @@ func (d *Directory) end(name string) {
 func (d *Directory) Authenticate(ctx context.Context, bearer string, from netip.Addr) (broker.OperatorToken, error) {
 	now := d.now()
 	if bearer == "" {
-		return broker.OperatorToken{}, broker.Errorf(broker.Unauthorized, "token_missing", "cannot authenticate: the request has no bearer token (use --token-file or HOSTLER_TOKEN)")
+		return broker.OperatorToken{}, broker.Errorf(broker.Unauthorized, "token_missing",
+			"cannot authenticate: the request has no bearer token (use --token-file or HOSTLER_TOKEN)")
 	}
 	if !secretForm.MatchString(bearer) {
 		return broker.OperatorToken{}, d.unknown(from, now)
@@ -115,9 +116,11 @@ func (d *Directory) Authenticate(ctx context.Context, bearer string, from netip.
 	}
 	switch {
 	case !token.RevokedAt.IsZero():
-		return token, broker.Errorf(broker.Unauthorized, "token_revoked", "cannot use token %s: the token was revoked on %s (get a new token)", token.Name, token.RevokedAt.UTC().Format(time.RFC3339))
+		return token, broker.Errorf(broker.Unauthorized, "token_revoked",
+			"cannot use token %s: the token was revoked on %s (get a new token)", token.Name, token.RevokedAt.UTC().Format(time.RFC3339))
 	case !token.ExpiresAt.IsZero() && !now.Before(token.ExpiresAt):
-		return token, broker.Errorf(broker.Unauthorized, "token_expired", "cannot use token %s: the token expired on %s (get a new token)", token.Name, token.ExpiresAt.UTC().Format(time.RFC3339))
+		return token, broker.Errorf(broker.Unauthorized, "token_expired", "cannot use token %s: the token expired on %s (get a new token)",
+			token.Name, token.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	if wait := d.tokens.take(token.Name, now); wait > 0 {
 		return token, tooMany("with token "+token.Name, wait)
@@ -234,9 +237,11 @@ func (d *Directory) unknown(from netip.Addr, now time.Time) error {
 	if wait := d.guess.take(strangers.SourceOf(from).String(), now); wait > 0 {
 		return tooMany("with tokens that this broker does not know", wait)
 	}
-	return broker.Errorf(broker.Unauthorized, "token_unknown", "cannot authenticate: this broker does not know the token (check whether it belongs to another broker)")
+	return broker.Errorf(broker.Unauthorized, "token_unknown",
+		"cannot authenticate: this broker does not know the token (check whether it belongs to another broker)")
 }
 
 func tooMany(whose string, wait time.Duration) error {
-	return broker.Errorf(broker.TooMany, "rate_limited", "cannot answer: too many requests %s (try again in %v)", whose, wait.Round(100*time.Millisecond))
+	return broker.Errorf(broker.TooMany, "rate_limited", "cannot answer: too many requests %s (try again in %v)", whose,
+		wait.Round(100*time.Millisecond))
 }

@@ -53,7 +53,9 @@ func (f *Feed) Join(token string) (leave func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.readers >= MaxReaders || f.of[token] >= MaxEach {
-		return nil, broker.Errorf(broker.TooMany, "too_many_readers", "cannot follow events: token %s has %d of at most %d streams, and this broker has %d of %d (end a stream)", token, f.of[token], MaxEach, f.readers, MaxReaders)
+		return nil, broker.Errorf(broker.TooMany, "too_many_readers",
+			"cannot follow events: token %s has %d of at most %d streams, and this broker has %d of %d (end a stream)", token, f.of[token],
+			MaxEach, f.readers, MaxReaders)
 	}
 	f.readers++
 	f.of[token]++

@@ -20,7 +20,9 @@ type Policy struct {
 // config_invalid.
 func (p Policy) Check() error {
 	if p = p.filled(); p.For < leastFor || p.Most < leastMost {
-		return broker.Errorf(broker.Invalid, "config_invalid", "cannot keep events for %s and at most %d of them: the minimum is %s and %d (see events: in the config)", p.For, p.Most, leastFor, leastMost)
+		return broker.Errorf(broker.Invalid, "config_invalid",
+			"cannot keep events for %s and at most %d of them: the minimum is %s and %d (see events: in the config)", p.For, p.Most,
+			leastFor, leastMost)
 	}
 	return nil
 }

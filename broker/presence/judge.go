@@ -70,7 +70,11 @@ func Stopped(now time.Time, f Fleet, p Policy) (Alert, bool) {
 		}
 		expected++
 	}
-	return Alert{PollsStopped, "", fmt.Sprintf("none of %d active nodes has made contact for %v; none is marked offline (check that nodes can reach the broker)", expected, Overdue)},
+	return Alert{
+			PollsStopped, "",
+			fmt.Sprintf("none of %d active nodes has made contact for %v; none is marked offline (check that nodes can reach the broker)",
+				expected, Overdue),
+		},
 		expected >= p.AllOf
 }
 
@@ -102,7 +106,10 @@ func Judge(now, hearing time.Time, f Fleet, p Policy) (changes []Change, alerts 
 		case n.Status == broker.Active && silence > Overdue:
 			s.silent++
 			if silence > p.Silence {
-				s.gone = append(s.gone, Change{n.ID, broker.Active, broker.Offline, fmt.Sprintf("no contact for %v", silence.Round(time.Second))})
+				s.gone = append(s.gone, Change{
+					n.ID, broker.Active, broker.Offline,
+					fmt.Sprintf("no contact for %v", silence.Round(time.Second)),
+				})
 			}
 		case n.Status == broker.Offline && now.Sub(n.LastAgentContactAt) > p.Silence:
 			s.offline++
@@ -114,12 +121,20 @@ func Judge(now, hearing time.Time, f Fleet, p Policy) (changes []Change, alerts 
 		s := sites[name]
 		if s.silent >= p.AtLeast && float64(s.silent) > p.Share*float64(s.total) {
 			if len(s.gone) > 0 {
-				alerts = append(alerts, Alert{SiteSilent, name, fmt.Sprintf("%d of %d nodes of the site became silent at once; none is marked offline (check the network between site and broker)", s.silent, s.total)})
+				alerts = append(alerts,
+					Alert{
+						SiteSilent, name,
+						fmt.Sprintf("%d of %d nodes of the site became silent at once; none is marked offline (check the network between site and broker)", s.silent, s.total),
+					})
 			}
 			continue
 		}
 		if s.total > 0 && len(s.gone)+s.offline == s.total {
-			alerts = append(alerts, Alert{SiteSilent, name, fmt.Sprintf("none of the %d nodes of the site makes contact; each is marked offline (check the site's power, and the network between site and broker)", s.total)})
+			alerts = append(alerts,
+				Alert{
+					SiteSilent, name,
+					fmt.Sprintf("none of the %d nodes of the site makes contact; each is marked offline (check the site's power, and the network between site and broker)", s.total),
+				})
 		}
 		changes = append(changes, s.gone...)
 	}

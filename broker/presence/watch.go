@@ -59,7 +59,8 @@ func (w *Watch) Look(ctx context.Context) error {
 		alerts = append(alerts, alert)
 	}
 	for _, c := range changes {
-		_, err := w.DB.Transition(ctx, broker.System, c.NodeID, store.Change{From: c.From, To: c.To, By: broker.OwnerHeartbeat, Reason: c.Reason})
+		_, err := w.DB.Transition(ctx, broker.System, c.NodeID,
+			store.Change{From: c.From, To: c.To, By: broker.OwnerHeartbeat, Reason: c.Reason})
 		if err != nil {
 			return err
 		}

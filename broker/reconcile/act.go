@@ -49,7 +49,8 @@ func (s *survey) pending(j *judgedNode) bool {
 	case Reseed:
 		return j.recorded.Rule != j.finding.ID || j.recorded.Acts == 0 || !s.at.Before(j.recorded.ActedAt.Add(backoff(j.recorded.Acts)))
 	case Decommission: // once: a cancelled run stays cancelled; and never while a tenant is on the node
-		return !j.node.Live && j.node.Open == j.finding.ID && j.recorded.Acts == 0 && !s.at.Before(j.recorded.FirstSeen.Add(s.policy.Grace()))
+		return !j.node.Live && j.node.Open == j.finding.ID && j.recorded.Acts == 0 &&
+			!s.at.Before(j.recorded.FirstSeen.Add(s.policy.Grace()))
 	}
 	return false
 }

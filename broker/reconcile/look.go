@@ -70,7 +70,10 @@ func (w *Watch) unread(ctx context.Context, s *survey, mem *memory, began time.T
 	if l.Failed >= alertAfter {
 		mem.next = w.Now().Add(Every)
 		l.Stops = slices.DeleteFunc(l.Stops, func(st store.ReconcileStop) bool { return st.Code == unreadCode })
-		l.Stops = append(l.Stops, store.ReconcileStop{Code: unreadCode, Since: began, Text: fmt.Sprintf("the machines of the site cannot be read, and nothing is reconciled: %v", why)})
+		l.Stops = append(l.Stops, store.ReconcileStop{
+			Code: unreadCode, Since: began,
+			Text: fmt.Sprintf("the machines of the site cannot be read, and nothing is reconciled: %v", why),
+		})
 	}
 	return w.DB.SaveLook(ctx, broker.System, l)
 }

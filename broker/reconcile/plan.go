@@ -44,7 +44,8 @@ func (w *Watch) Plan(ctx context.Context, site broker.Site) (plan []Planned, loo
 		}
 		p := Planned{
 			Finding: j.finding, NodeID: j.node.ID, Hostname: j.node.Hostname, NodeStatus: j.node.Status,
-			MAASStatus: cmp.Or(j.machine.StatusName, "absent"), Says: j.finding.AlertText(j.machine), Acts: s.pending(j), StoppedBy: stopped[j.finding.Action],
+			MAASStatus: cmp.Or(j.machine.StatusName, "absent"), Says: j.finding.AlertText(j.machine), Acts: s.pending(j),
+			StoppedBy: stopped[j.finding.Action],
 		}
 		if j.finding.Action == Decommission && j.finding.Mode == Act && !s.view.Frozen && !j.node.Live && j.recorded.Acts == 0 {
 			first := s.at

@@ -20,6 +20,7 @@ func (a Agents) Reseed(ctx context.Context, nodeID, key string, interval time.Du
 	if err != nil {
 		return "", err
 	}
-	task, _, err := a.Queue.Enqueue(ctx, broker.System, taskqueue.Request{NodeID: nodeID, Type: "node.hw_sync_reseed", Params: params, IdempotencyKey: key})
+	task, _, err := a.Queue.Enqueue(ctx, broker.System,
+		taskqueue.Request{NodeID: nodeID, Type: "node.hw_sync_reseed", Params: params, IdempotencyKey: key})
 	return task.ID, err
 }

@@ -80,10 +80,13 @@ var (
 var (
 	released    = []maas.Status{maas.New, maas.Ready, maas.Reserved, maas.Retired, maas.Releasing, maas.DiskErasing}
 	reallocated = []maas.Status{maas.Allocated, maas.Deploying}
-	failed      = []maas.Status{maas.Broken, maas.Missing, maas.FailedCommissioning, maas.FailedDeployment, maas.ReleasingFailed, maas.FailedDiskErasing, maas.FailedEnteringRescueMode, maas.FailedExitingRescueMode, maas.FailedTesting}
-	commission  = []maas.Status{maas.Commissioning}
-	maintained  = []maas.Status{maas.Testing, maas.RescueMode, maas.EnteringRescueMode, maas.ExitingRescueMode}
-	deployed    = []maas.Status{maas.Deployed}
+	failed      = []maas.Status{
+		maas.Broken, maas.Missing, maas.FailedCommissioning, maas.FailedDeployment, maas.ReleasingFailed,
+		maas.FailedDiskErasing, maas.FailedEnteringRescueMode, maas.FailedExitingRescueMode, maas.FailedTesting,
+	}
+	commission = []maas.Status{maas.Commissioning}
+	maintained = []maas.Status{maas.Testing, maas.RescueMode, maas.EnteringRescueMode, maas.ExitingRescueMode}
+	deployed   = []maas.Status{maas.Deployed}
 )
 
 func hasStatus(statuses ...[]maas.Status) func(Machine, Node) bool {
@@ -105,17 +108,20 @@ var Rules = []Rule{
 		holds: func(m Machine, _ Node) bool { return m.Absent },
 	},
 	{
-		ID: "released", MAAS: "Ready, or on the way there", Nodes: inUse, Severity: Critical, Action: Quarantine, Alert: AlertCritical, Default: Observe,
-		Text: "the machine was released, and not by a run of the broker", Expected: "Deployed",
+		ID: "released", MAAS: "Ready, or on the way there", Nodes: inUse, Severity: Critical, Action: Quarantine, Alert: AlertCritical,
+		Default: Observe,
+		Text:    "the machine was released, and not by a run of the broker", Expected: "Deployed",
 		holds: hasStatus(released),
 	},
 	{
-		ID: "redeployed", MAAS: "Allocated or Deploying", Nodes: inUse, Severity: Critical, Action: Quarantine, Alert: AlertCritical, Default: Observe,
-		Text: "the machine is being deployed again, and not by a run of the broker", Expected: "Deployed",
+		ID: "redeployed", MAAS: "Allocated or Deploying", Nodes: inUse, Severity: Critical, Action: Quarantine, Alert: AlertCritical,
+		Default: Observe,
+		Text:    "the machine is being deployed again, and not by a run of the broker", Expected: "Deployed",
 		holds: hasStatus(reallocated),
 	},
 	{
-		ID: "hardware_failed", MAAS: "Broken, Missing, or anything that failed", Nodes: inUse, Severity: High, Action: Quarantine, Alert: AlertCritical, Default: Observe,
+		ID: "hardware_failed", MAAS: "Broken, Missing, or anything that failed", Nodes: inUse, Severity: High, Action: Quarantine,
+		Alert: AlertCritical, Default: Observe,
 		Text: "MAAS has found the machine's hardware failed", Expected: "Deployed",
 		holds: hasStatus(failed),
 	},
@@ -125,14 +131,17 @@ var Rules = []Rule{
 		holds: hasStatus(commission),
 	},
 	{
-		ID: "in_maintenance", MAAS: "Testing or rescue mode", Nodes: inUse, Severity: Medium, Action: AlertOnly, Alert: AlertWarn, Default: Observe,
-		Text: "the machine is being tested or is in rescue mode", Expected: "Deployed",
+		ID: "in_maintenance", MAAS: "Testing or rescue mode", Nodes: inUse, Severity: Medium, Action: AlertOnly, Alert: AlertWarn,
+		Default: Observe,
+		Text:    "the machine is being tested or is in rescue mode", Expected: "Deployed",
 		holds: hasStatus(maintained),
 	},
 	{
-		ID: "mark_changed", MAAS: "Deployed, with another node's mark or without the one that it had", Nodes: inUse, Severity: Critical, Action: Quarantine, Alert: AlertCritical, Default: Observe,
-		Text: "the machine no longer has this node's mark: it was deployed again, or the mark was changed in MAAS", Expected: "Deployed, with the node's mark",
-		holds: and(func(m Machine, n Node) bool { return m.Mark != n.ID && (m.Mark != "" || n.Marked) }),
+		ID: "mark_changed", MAAS: "Deployed, with another node's mark or without the one that it had", Nodes: inUse, Severity: Critical,
+		Action: Quarantine, Alert: AlertCritical, Default: Observe,
+		Text:     "the machine no longer has this node's mark: it was deployed again, or the mark was changed in MAAS",
+		Expected: "Deployed, with the node's mark",
+		holds:    and(func(m Machine, n Node) bool { return m.Mark != n.ID && (m.Mark != "" || n.Marked) }),
 	},
 	{
 		ID: "powered_off", MAAS: "Deployed, power off", Nodes: inUse, Severity: High, Action: AlertOnly, Alert: AlertWarn, Default: Observe,
@@ -147,26 +156,32 @@ var Rules = []Rule{
 		}),
 	},
 	{
-		ID: "readdressed", MAAS: "Deployed, with other addresses", Nodes: []broker.NodeStatus{broker.Active}, Severity: Medium, Action: Readdress, Alert: AlertInfo, Default: Observe,
+		ID: "readdressed", MAAS: "Deployed, with other addresses", Nodes: []broker.NodeStatus{broker.Active}, Severity: Medium,
+		Action: Readdress, Alert: AlertInfo, Default: Observe,
 		Text: "the machine's address has changed", Expected: "Deployed, with the node's address",
 		holds: and(func(m Machine, n Node) bool {
 			return m.Address != "" && n.Host != "" && !slices.Contains(m.IPs, n.Host)
 		}),
 	},
 	{
-		ID: "hw_sync_stale", MAAS: "Deployed, and does not report its hardware", Nodes: []broker.NodeStatus{broker.Active}, Severity: Medium, Action: Reseed, Alert: AlertWarn, Default: Observe,
-		Text: "the machine has not reported its hardware for more than one and a half intervals", Expected: "Deployed, with a fresh last_sync",
-		holds: and(func(m Machine, _ Node) bool { return m.SyncLate }),
+		ID: "hw_sync_stale", MAAS: "Deployed, and does not report its hardware", Nodes: []broker.NodeStatus{broker.Active},
+		Severity: Medium, Action: Reseed, Alert: AlertWarn, Default: Observe,
+		Text:     "the machine has not reported its hardware for more than one and a half intervals",
+		Expected: "Deployed, with a fresh last_sync",
+		holds:    and(func(m Machine, _ Node) bool { return m.SyncLate }),
 	},
 	{
-		ID: "retired_deployed", MAAS: "Deployed", Nodes: []broker.NodeStatus{broker.Retired}, Severity: Low, Action: Decommission, Alert: AlertInfo, Default: Off, Kept: true,
+		ID: "retired_deployed", MAAS: "Deployed", Nodes: []broker.NodeStatus{broker.Retired}, Severity: Low, Action: Decommission,
+		Alert: AlertInfo, Default: Off, Kept: true,
 		Text: "the node is retired and its machine still deployed", Expected: "Ready",
 		holds: hasStatus(deployed),
 	},
 	{
-		ID: "retired_taken", MAAS: "absent, Ready, Allocated or Deploying", Nodes: idle, Severity: High, Action: AlertOnly, Alert: AlertWarn, Default: Observe,
-		Text: "the machine of a node that is out of use was released, deployed again or deleted, and not by a run of the broker", Expected: "Deployed",
-		holds: func(m Machine, n Node) bool { return m.Absent || hasStatus(released, reallocated)(m, n) },
+		ID: "retired_taken", MAAS: "absent, Ready, Allocated or Deploying", Nodes: idle, Severity: High, Action: AlertOnly,
+		Alert: AlertWarn, Default: Observe,
+		Text:     "the machine of a node that is out of use was released, deployed again or deleted, and not by a run of the broker",
+		Expected: "Deployed",
+		holds:    func(m Machine, n Node) bool { return m.Absent || hasStatus(released, reallocated)(m, n) },
 	},
 	{
 		ID: Unmanaged, MAAS: "any", Action: AlertOnly, Alert: AlertDebug, Default: Observe,

@@ -65,7 +65,8 @@ func (s *survey) read(ctx context.Context, regions *maas.Sites, syncs *syncs) (e
 	case err != nil:
 		return err
 	case len(list.Machines) == 0 && len(s.view.Nodes) > 0:
-		return broker.Errorf(broker.Unavailable, "maas_empty", "MAAS lists no machine at all, and %d nodes are bound to one", len(s.view.Nodes))
+		return broker.Errorf(broker.Unavailable, "maas_empty", "MAAS lists no machine at all, and %d nodes are bound to one",
+			len(s.view.Nodes))
 	}
 	s.at = list.At
 	s.judge(list, syncs)
@@ -136,7 +137,8 @@ func nodeOf(n broker.Node, s store.MAASState, inRun bool) Node {
 func (j *judgedNode) seen(site broker.Site) store.MAASState {
 	m := j.machine
 	s := store.MAASState{
-		NodeID: j.node.ID, SiteID: site.ID, SystemID: j.node.MAASSystemID, Status: m.StatusName, Power: m.Power, IPs: m.IPs, Host: j.node.Host,
+		NodeID: j.node.ID, SiteID: site.ID, SystemID: j.node.MAASSystemID, Status: m.StatusName, Power: m.Power, IPs: m.IPs,
+		Host:   j.node.Host,
 		Marked: j.node.Marked || m.Mark == j.node.ID,
 	}
 	// A run changes its machine's address on purpose, so the new address becomes the node's.
@@ -152,7 +154,8 @@ func (j *judgedNode) seen(site broker.Site) store.MAASState {
 // changed reports whether the new record differs from the stored one.
 func (j *judgedNode) changed(site broker.Site) bool {
 	now, was := j.seen(site), j.recorded
-	return was.NodeID == "" || was.SiteID != now.SiteID || was.SystemID != now.SystemID || was.Status != now.Status || was.Power != now.Power ||
+	return was.NodeID == "" || was.SiteID != now.SiteID || was.SystemID != now.SystemID || was.Status != now.Status ||
+		was.Power != now.Power ||
 		was.Marked != now.Marked || was.Host != now.Host || !slices.Equal(was.IPs, now.IPs)
 }
 

@@ -55,9 +55,12 @@ func Begin(ctx context.Context, keep Keeper, sessionID string, h Header, now fun
 func Resume(ctx context.Context, keep Keeper, last Block, began time.Time, now func() time.Time) (*Recorder, error) {
 	switch {
 	case last.Last:
-		return nil, broker.Errorf(broker.Refused, "recording_ended", "cannot continue the recording of session %s: the recording has ended", last.SessionID)
+		return nil, broker.Errorf(broker.Refused, "recording_ended", "cannot continue the recording of session %s: the recording has ended",
+			last.SessionID)
 	case last.Hash != last.hash():
-		return nil, broker.Errorf(broker.Refused, "recording_broken", "cannot continue the recording of session %s: block %d was changed (hostler recording verify %s)", last.SessionID, last.Seq, last.SessionID)
+		return nil, broker.Errorf(broker.Refused, "recording_broken",
+			"cannot continue the recording of session %s: block %d was changed (hostler recording verify %s)", last.SessionID, last.Seq,
+			last.SessionID)
 	}
 	r := &Recorder{keep: keep, now: now, began: began, last: last, to: last.To, lost: last.Lost, after: last.At.Sub(began)}
 	r.mark(now(), "the relay continued the recording")
@@ -120,7 +123,8 @@ func (r *Recorder) Gap(at time.Time, bytes uint64, why string) {
 func (r *Recorder) Cut(told Head) {
 	gone := max(told.Bytes, r.to) - r.to
 	r.to, r.lost = r.to+gone, r.lost+gone
-	r.mark(r.now(), fmt.Sprintf("stored blocks are missing: the audit log has %d blocks, up to %s; with them %d bytes of output are lost", told.Blocks, told.Hash, gone))
+	r.mark(r.now(), fmt.Sprintf("stored blocks are missing: the audit log has %d blocks, up to %s; with them %d bytes of output are lost",
+		told.Blocks, told.Hash, gone))
 }
 
 // Head returns the length of the kept recording.

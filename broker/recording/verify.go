@@ -76,15 +76,19 @@ func Verify(sessionID string, blocks iter.Seq2[Block, error], told Told) (Report
 	case !told.Dropped.IsZero() && end == nil:
 		return broken("the recording was deleted, and the audit log has no entry about its end")
 	case !told.Dropped.IsZero():
-		r.What = fmt.Sprintf("the recording was deleted at %s, at the end of its retention time: it had %d blocks that ended with %s", told.Dropped.UTC().Format(time.RFC3339), end.Blocks, end.Hash)
+		r.What = fmt.Sprintf("the recording was deleted at %s, at the end of its retention time: it had %d blocks that ended with %s",
+			told.Dropped.UTC().Format(time.RFC3339), end.Blocks, end.Hash)
 	case r.Blocks == 0:
 		r.Intact, r.What = end == nil && len(heads) == 0, "the recording has no block"
 	case len(heads) > 0:
-		return broken("the audit log has %d blocks that end with %s, and the recording has %d%s", heads[0].Blocks, heads[0].Hash, r.Blocks, told.gone(heads[0]))
+		return broken("the audit log has %d blocks that end with %s, and the recording has %d%s", heads[0].Blocks, heads[0].Hash, r.Blocks,
+			told.gone(heads[0]))
 	case end != nil && (end.Blocks != r.Blocks || end.Hash != last.Hash || end.Bytes != last.To):
-		return broken("the audit log has %d blocks that end with %s, and the recording has %d that end with %s", end.Blocks, end.Hash, r.Blocks, last.Hash)
+		return broken("the audit log has %d blocks that end with %s, and the recording has %d that end with %s", end.Blocks, end.Hash,
+			r.Blocks, last.Hash)
 	case !last.Last:
-		r.What = fmt.Sprintf("the recording has no end after block %d, of %s: the session continues, or the recording was cut off there%s", last.Seq, last.At.UTC().Format(time.RFC3339), lost(r.Lost, gaps))
+		r.What = fmt.Sprintf("the recording has no end after block %d, of %s: the session continues, or the recording was cut off there%s",
+			last.Seq, last.At.UTC().Format(time.RFC3339), lost(r.Lost, gaps))
 	case end == nil && told.Closed:
 		return broken("the recording has an end, and the audit log has no entry about the end")
 	case end == nil:

@@ -55,7 +55,8 @@ func Put(ctx context.Context, keeper Keeper, c broker.RegistryCredential, a Acco
 // registry_realm_changed, secret_unreadable, and those of the keeper.
 func accountOf(ctx context.Context, keeper Keeper, c broker.RegistryCredential) (Account, error) {
 	refuse := func(code, why string) (Account, error) {
-		return Account{}, broker.Errorf(broker.Refused, code, "cannot use the credential of registry %s: %s (set it again: hostler help registry-credential set)", c.Registry, why)
+		return Account{}, broker.Errorf(broker.Refused, code,
+			"cannot use the credential of registry %s: %s (set it again: hostler help registry-credential set)", c.Registry, why)
 	}
 	raw, err := keeper.Get(ctx, c.VaultPath)
 	switch {
@@ -72,7 +73,8 @@ func accountOf(ctx context.Context, keeper Keeper, c broker.RegistryCredential) 
 	case l.Registry != c.Base():
 		return refuse("registry_credential_moved", "the account was checked at another address than the record names")
 	case l.Generation != c.Generation || l.Username != c.Username:
-		return refuse("registry_credential_unfinished", "the record and the stored account do not belong together (the broker may have stopped between the two writes)")
+		return refuse("registry_credential_unfinished",
+			"the record and the stored account do not belong together (the broker may have stopped between the two writes)")
 	case l.Realm == "":
 		return refuse("registry_realm_changed", "the account lacks the address of the token service where it was checked")
 	}

@@ -26,7 +26,8 @@ const maxRetryAfter = 5 * time.Minute
 
 // busy is the error for an answer that may differ later.
 func busy(r broker.RegistryCredential, who string, res *http.Response, now time.Time) error {
-	e := broker.Errorf(broker.Unavailable, "registry_unreachable", "cannot use the credential of registry %s: %s answers with status %d", r.Registry, who, res.StatusCode)
+	e := broker.Errorf(broker.Unavailable, "registry_unreachable", "cannot use the credential of registry %s: %s answers with status %d",
+		r.Registry, who, res.StatusCode)
 	header := res.Header.Get("Retry-After")
 	if seconds, err := strconv.ParseInt(header, 10, 32); err == nil {
 		e.RetryAfter = time.Duration(seconds) * time.Second
@@ -42,7 +43,8 @@ func unreachable(ctx context.Context, r broker.RegistryCredential, who string, e
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctx.Err() // the caller has gone
 	}
-	return broker.Errorf(broker.Unavailable, "registry_unreachable", "cannot use the credential of registry %s: %s %s", r.Registry, who, cause(err))
+	return broker.Errorf(broker.Unavailable, "registry_unreachable", "cannot use the credential of registry %s: %s %s", r.Registry, who,
+		cause(err))
 }
 
 // cause describes an error without anything that was sent or received.

@@ -41,7 +41,8 @@ func (p *Pulls) Of(ctx context.Context, task broker.Task) (broker.Minted, error)
 		return broker.Minted{}, err
 	}
 	if r.PlainHTTP && !record.PlainHTTP {
-		return broker.Minted{}, broker.Errorf(broker.Refused, "registry_plain_http", "cannot mint a pull token for task %s: release %s is published with --plain-http, and the credential of registry %s is for TLS (publish the release again without --plain-http)", task.ID, r.Version, host)
+		return broker.Minted{}, broker.Errorf(broker.Refused, "registry_plain_http",
+			"cannot mint a pull token for task %s: release %s is published with --plain-http, and the credential of registry %s is for TLS (publish the release again without --plain-http)", task.ID, r.Version, host)
 	}
 	account, err := accountOf(ctx, p.Secrets, record)
 	if err != nil {
@@ -58,14 +59,17 @@ func (p *Pulls) Of(ctx context.Context, task broker.Task) (broker.Minted, error)
 // release returns the release of a task, if the record matches the task.
 func (p *Pulls) release(ctx context.Context, task broker.Task) (store.AgentRelease, error) {
 	refuse := func(why string) (store.AgentRelease, error) {
-		return store.AgentRelease{}, broker.Errorf(broker.Forbidden, "credential_refused", "cannot mint a pull token for task %s: %s", task.ID, why)
+		return store.AgentRelease{}, broker.Errorf(broker.Forbidden, "credential_refused", "cannot mint a pull token for task %s: %s",
+			task.ID, why)
 	}
 	signed, err := p.Signed(task.Envelope)
-	if err != nil || signed.TaskID != task.ID || signed.NodeID != task.NodeID || signed.NodeEpoch != task.NodeEpoch || signed.Type != task.Type {
+	if err != nil || signed.TaskID != task.ID || signed.NodeID != task.NodeID || signed.NodeEpoch != task.NodeEpoch ||
+		signed.Type != task.Type {
 		return refuse("the task differs from what this broker signed")
 	}
 	var u taskcatalog.SelfUpdateParams
-	if json.Unmarshal(signed.Params, &u) != nil || u.Manifest == nil || u.Source == nil || u.Source.Credential != taskcatalog.CredentialOCIPull {
+	if json.Unmarshal(signed.Params, &u) != nil || u.Manifest == nil || u.Source == nil ||
+		u.Source.Credential != taskcatalog.CredentialOCIPull {
 		return refuse("the release is at no registry that needs a credential")
 	}
 	r, err := p.Records.AgentRelease(ctx, u.Version)
@@ -75,7 +79,8 @@ func (p *Pulls) release(ctx context.Context, task broker.Task) (store.AgentRelea
 	case r.Digest != u.Manifest.Digest || r.Reference != u.Source.Repository || r.PlainHTTP != u.Source.PlainHTTP:
 		return refuse("release " + r.Version + " is recorded at another place, or with another digest (start the update again)")
 	case r.Revoked():
-		return r, broker.Errorf(broker.Refused, string(release.CodeRevoked), "cannot mint a pull token for task %s: release %s was revoked by %s", task.ID, r.Version, r.RevokedBy)
+		return r, broker.Errorf(broker.Refused, string(release.CodeRevoked),
+			"cannot mint a pull token for task %s: release %s was revoked by %s", task.ID, r.Version, r.RevokedBy)
 	}
 	return r, nil
 }

@@ -81,7 +81,9 @@ func (c *Client) pull(ctx context.Context, r broker.RegistryCredential, a Accoun
 		return token{}, err
 	}
 	if originOf(at) != a.login.Realm {
-		return token{}, refused(r, "registry_realm_changed", "the registry names another token service than "+a.login.Realm+", where the account was checked; the broker does not send the account there (if the new token service is right, set the account again: hostler help registry-credential set)")
+		return token{}, refused(r, "registry_realm_changed",
+			"the registry names another token service than "+a.login.Realm+
+				", where the account was checked; the broker does not send the account there (if the new token service is right, set the account again: hostler help registry-credential set)")
 	}
 	got, err := c.token(ctx, r, a, at)
 	if err != nil {
@@ -89,18 +91,22 @@ func (c *Client) pull(ctx context.Context, r broker.RegistryCredential, a Accoun
 	}
 	says, readable := claimsIn(got.text)
 	if !readable {
-		return token{}, refused(r, "registry_token_unreadable", "its token service returns a JWT with unreadable claims, so its rights are unknown (check the token service)")
+		return token{}, refused(r, "registry_token_unreadable",
+			"its token service returns a JWT with unreadable claims, so its rights are unknown (check the token service)")
 	}
 	switch pulls, more := says.permits(repository); {
 	case more:
-		return token{}, refused(r, "registry_token_too_wide", "its token service grants more than the requested right, which is to pull "+repository+" (give the account only the right to pull, or use another token service)")
+		return token{}, refused(r, "registry_token_too_wide",
+			"its token service grants more than the requested right, which is to pull "+repository+
+				" (give the account only the right to pull, or use another token service)")
 	case !pulls:
 		return token{}, refused(r, "registry_pull_refused", "the account may not pull "+repository+" (give the account this right)")
 	}
 	// The token's own expiry counts, and so does the expiry stated beside it.
 	end, none := says.end(got.expires, c.now().Add(maxLife))
 	if none {
-		return token{}, refused(r, "registry_token_too_wide", fmt.Sprintf("its token service issues tokens that last longer than %s (configure a shorter lifetime)", maxLife))
+		return token{}, refused(r, "registry_token_too_wide",
+			fmt.Sprintf("its token service issues tokens that last longer than %s (configure a shorter lifetime)", maxLife))
 	}
 	got.expires = end
 	return got, nil
@@ -118,11 +124,17 @@ func (c *Client) service(ctx context.Context, r broker.RegistryCredential, a Acc
 		return nil, busy(r, "the registry", res, c.now())
 	case res.StatusCode == http.StatusUnauthorized && is:
 	case res.StatusCode == http.StatusUnauthorized:
-		return nil, refused(r, "registry_no_tokens", "the registry expects the account itself (Basic) and issues no tokens, and the broker never sends the account to a node (put a token service in front of the registry, use another registry, or publish the release to the broker: hostler agent-release publish without --registry)")
+		return nil,
+			refused(r, "registry_no_tokens",
+				"the registry expects the account itself (Basic) and issues no tokens, and the broker never sends the account to a node (put a token service in front of the registry, use another registry, or publish the release to the broker: hostler agent-release publish without --registry)")
 	case res.StatusCode == http.StatusOK:
-		return nil, refused(r, "registry_no_tokens", "the registry answers without a login, and names no token service (a public registry needs no credential)")
+		return nil,
+			refused(r, "registry_no_tokens",
+				"the registry answers without a login, and names no token service (a public registry needs no credential)")
 	default:
-		return nil, refused(r, "registry_answer_invalid", fmt.Sprintf("the server answers /v2/ with status %d, which no registry does (check its name)", res.StatusCode))
+		return nil,
+			refused(r, "registry_answer_invalid",
+				fmt.Sprintf("the server answers /v2/ with status %d, which no registry does (check its name)", res.StatusCode))
 	}
 	at, why := names.address(strings.HasPrefix(a.login.Registry, "http://"), repository)
 	if why != "" {
@@ -140,7 +152,8 @@ func (c *Client) token(ctx context.Context, r broker.RegistryCredential, a Accou
 	case err != nil:
 		return token{}, unreachable(ctx, r, service, err)
 	case res.StatusCode == http.StatusUnauthorized, res.StatusCode == http.StatusForbidden:
-		return token{}, refused(r, "registry_login_refused", "its token service refuses the account (set the account again: hostler help registry-credential set)")
+		return token{}, refused(r, "registry_login_refused",
+			"its token service refuses the account (set the account again: hostler help registry-credential set)")
 	case res.StatusCode >= 500 || res.StatusCode == http.StatusTooManyRequests:
 		return token{}, busy(r, service, res, c.now())
 	case res.StatusCode != http.StatusOK:
@@ -163,7 +176,8 @@ func (c *Client) token(ctx context.Context, r broker.RegistryCredential, a Accou
 		return token{}, refused(r, "registry_answer_invalid", "its token service answers without a token")
 	}
 	if a.login.leaksIn(got.text) {
-		return token{}, refused(r, "registry_token_tells", "its token service returns a token that contains the password, which the broker never sends to a node (use another token service, or publish the release to the broker: hostler agent-release publish without --registry)")
+		return token{}, refused(r, "registry_token_tells",
+			"its token service returns a token that contains the password, which the broker never sends to a node (use another token service, or publish the release to the broker: hostler agent-release publish without --registry)")
 	}
 	if said.ExpiresIn > 0 {
 		got.expires = now.Add(time.Duration(min(said.ExpiresIn, 10*365*24*3600) * float64(time.Second)))

@@ -69,7 +69,8 @@ func (r *Relay) runAttempt(ctx context.Context, peer *pki.Peer, sessionID string
 		return again
 	}
 	if t.refused.TokensAt(r.c.Now()) < 1 {
-		r.auditAttack(peer.NodeID, sessionID, codeTries, "too many attempts of the node to join were refused; the relay ignores the next ones for a while")
+		r.auditAttack(peer.NodeID, sessionID, codeTries,
+			"too many attempts of the node to join were refused; the relay ignores the next ones for a while")
 		return again
 	}
 	err := look()

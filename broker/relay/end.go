@@ -102,7 +102,10 @@ func (s *session) close(ctx context.Context) {
 		done()
 		s.end.lasts = closing != nil && broker.AsError(closing).Code == codeElsewhere
 	}
-	bye := frame.Bye{Code: taskcatalog.Code(s.end.code), Text: taskcatalog.Clean(s.end.reason, maxText), Lasts: s.end.lasts, Status: s.end.status}
+	bye := frame.Bye{
+		Code: taskcatalog.Code(s.end.code), Text: taskcatalog.Clean(s.end.reason, maxText), Lasts: s.end.lasts,
+		Status: s.end.status,
+	}
 	s.node.end(bye)
 	s.operator.end(bye)
 	if s.end.attack {

@@ -30,7 +30,8 @@ func (r *Relay) Attach(id, by string, h frame.Hello, side Side) error {
 }
 
 func over(id string) *broker.Error {
-	return broker.Errorf(broker.Refused, "terminal_session_over", "terminal session %s has ended (open another session)", taskcatalog.Clean(id, 60))
+	return broker.Errorf(broker.Refused, "terminal_session_over", "terminal session %s has ended (open another session)",
+		taskcatalog.Clean(id, 60))
 }
 
 func (s *session) joinOperator(by string, h frame.Hello, side Side) {
@@ -127,7 +128,10 @@ func (r *Relay) checkElsewhere(ctx context.Context, peer *pki.Peer, id string, n
 func (s *session) joinNode(peer pki.Peer, h frame.Hello, token string, w *wire) {
 	if s.exit != nil {
 		status := s.exit.Status
-		newLink(&s.group, w).end(frame.Bye{Code: codeExited, Text: "its program has ended", Lasts: s.tape.busy() || s.tape.partial, Status: &status})
+		newLink(&s.group, w).end(frame.Bye{
+			Code: codeExited, Text: "its program has ended", Lasts: s.tape.busy() || s.tape.partial,
+			Status: &status,
+		})
 		return
 	}
 	// The Bye lasts: the node may have heard nothing of this connection, and its token is used.

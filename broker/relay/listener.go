@@ -133,14 +133,16 @@ func (r *Relay) peer(ctx context.Context, cs tls.ConnectionState) (*pki.Peer, er
 	now := r.c.Now()
 	peer, err := pki.VerifyNodePeer(cs, r.c.Roots(), now, r.c.Denied)
 	if err == nil && peer.Expired {
-		err = taskcatalog.Errorf(pki.CodeCertificateExpired, "cannot accept connection: the certificate of node %s expired (renew it)", peer.NodeID)
+		err = taskcatalog.Errorf(pki.CodeCertificateExpired, "cannot accept connection: the certificate of node %s expired (renew it)",
+			peer.NodeID)
 	}
 	if err == nil && r.c.BeforeRestore != nil {
 		asking, done := context.WithTimeout(ctx, r.c.HelloWithin)
 		defer done()
 		var before bool
 		if before, err = r.c.BeforeRestore(asking, peer.Serial); before && err == nil {
-			err = taskcatalog.Errorf(pki.CodeCertificateExpired, "cannot accept connection: the certificate of node %s was issued before the broker's database was restored from a backup (renew it)", peer.NodeID)
+			err = taskcatalog.Errorf(pki.CodeCertificateExpired,
+				"cannot accept connection: the certificate of node %s was issued before the broker's database was restored from a backup (renew it)", peer.NodeID)
 		}
 	}
 	if err != nil {
@@ -235,13 +237,19 @@ func (r *Relay) hello(ctx context.Context, cs tls.ConnectionState, w *wire) {
 // terminal.
 func refusal(err error) frame.Bye {
 	if code := taskcatalog.CodeOf(err, ""); code != "" {
-		return frame.Bye{Code: code, Text: taskcatalog.Clean(err.Error(), maxText), Lasts: code == codeHello || code == pki.CodeCertificateExpired}
+		return frame.Bye{
+			Code: code, Text: taskcatalog.Clean(err.Error(), maxText),
+			Lasts: code == codeHello || code == pki.CodeCertificateExpired,
+		}
 	}
 	e := broker.AsError(err)
 	if e.Code == codeSuperseded { // to a session's process of the previous release, only terminal_token_unknown says nothing about its token
 		return frame.Bye{Code: codeUnknown, Text: taskcatalog.Clean(e.Message, maxText), Lasts: true}
 	}
-	return frame.Bye{Code: taskcatalog.Code(e.Code), Text: taskcatalog.Clean(e.Message, maxText), Lasts: e.Kind == broker.Internal || e.Kind == broker.Unavailable}
+	return frame.Bye{
+		Code: taskcatalog.Code(e.Code), Text: taskcatalog.Clean(e.Message, maxText),
+		Lasts: e.Kind == broker.Internal || e.Kind == broker.Unavailable,
+	}
 }
 
 func (r *Relay) greet(ctx context.Context, peer *pki.Peer, w *wire) error {

@@ -66,7 +66,8 @@ func (r *Relay) enter(id string) (leave func(), err error) {
 	case r.stopped:
 		return nil, stopping(id)
 	case r.sessions[id] != nil || r.opening[id]:
-		return nil, broker.Errorf(broker.Refused, "terminal_session_here", "cannot open terminal session %s: the session is open at this relay already", id)
+		return nil, broker.Errorf(broker.Refused, "terminal_session_here",
+			"cannot open terminal session %s: the session is open at this relay already", id)
 	}
 	r.opening[id] = true
 	return func() {
@@ -139,7 +140,8 @@ func (r *Relay) resume(ctx context.Context, last recording.Block) (*recording.Re
 		}
 		return recording.Resume(ctx, r.c.Keeper, last, first.At, r.c.Now)
 	}
-	return nil, broker.Errorf(broker.Refused, "recording_broken", "cannot continue the recording of session %s: its beginning is missing", last.SessionID)
+	return nil, broker.Errorf(broker.Refused, "recording_broken", "cannot continue the recording of session %s: its beginning is missing",
+		last.SessionID)
 }
 
 // Reap ends a session that no relay holds any more, as after the death of its relay, and ends its

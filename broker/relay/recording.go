@@ -234,7 +234,8 @@ func (s *session) leaveRecord(ctx context.Context) {
 		return
 	}
 	if err := s.relay.c.DB.AnchorRecording(ctx, broker.System, "", t.rec.Head()); err != nil {
-		s.relay.c.Log.Warn("cannot record the length of a recording that continues at another relay in the audit log", zap.String("session", s.row.ID), zap.Error(err))
+		s.relay.c.Log.Warn("cannot record the length of a recording that continues at another relay in the audit log",
+			zap.String("session", s.row.ID), zap.Error(err))
 	}
 }
 

@@ -250,7 +250,8 @@ func (r *Relay) auditAttack(nodeID, sessionID, code, what string) {
 	ctx, done := context.WithTimeout(context.WithoutCancel(r.ctx), closeWithin)
 	defer done()
 	if err := r.c.DB.AuditRefusal(ctx, broker.AuditEntry{
-		Actor: "node:" + nodeID, Action: "terminal.attack", Subject: "terminal/" + sessionID, Code: code, Reason: taskcatalog.Clean(what, maxText),
+		Actor: "node:" + nodeID, Action: "terminal.attack", Subject: "terminal/" + sessionID, Code: code,
+		Reason: taskcatalog.Clean(what, maxText),
 	}); err != nil {
 		r.c.Log.Warn("cannot audit an attack", zap.String("session", sessionID), zap.String("code", code), zap.Error(err))
 	}

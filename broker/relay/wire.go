@@ -39,7 +39,10 @@ type wire struct {
 }
 
 func overTLS(conn *tls.Conn, guest *strangers.Guest) *wire {
-	return &wire{guest: guest, stream: conn, reader: frame.NewReader(conn), transport: frame.OverTCP, closing: conn.CloseWrite, closed: conn.Close}
+	return &wire{
+		guest: guest, stream: conn, reader: frame.NewReader(conn), transport: frame.OverTCP, closing: conn.CloseWrite,
+		closed: conn.Close,
+	}
 }
 
 func overQUIC(conn *quic.Conn, s *quic.Stream, guest *strangers.Guest) *wire {

@@ -69,7 +69,8 @@ func (w *Watch) advance(ctx context.Context, want store.ResolverWant, nodes []br
 	}
 	s := next(w.Now(), want, nodes, tasks, frozen)
 	if s.stop != "" {
-		w.Log.Error("resolver profiles are sent to no further node", zap.String("version", want.Version), zap.String("selector", want.Selector), zap.String("why", s.stop))
+		w.Log.Error("resolver profiles are sent to no further node", zap.String("version", want.Version),
+			zap.String("selector", want.Selector), zap.String("why", s.stop))
 		if err := w.DB.StopResolverWant(ctx, broker.System, want, s.stop); err != nil {
 			return err
 		}
@@ -86,7 +87,8 @@ func (w *Watch) advance(ctx context.Context, want store.ResolverWant, nodes []br
 			w.Log.Warn("cannot send a node its resolver profiles", zap.String("node", n.ID), zap.Error(err))
 			continue
 		}
-		w.Log.Info("sent a node its resolver profiles", zap.String("node", n.ID), zap.String("task", k.ID), zap.String("version", want.Version))
+		w.Log.Info("sent a node its resolver profiles", zap.String("node", n.ID), zap.String("task", k.ID),
+			zap.String("version", want.Version))
 	}
 	return nil
 }

@@ -58,7 +58,8 @@ func (w *Watch) ledger(ctx context.Context, n store.RestoredNode, last store.Res
 		}
 		switch {
 		case !asked:
-			_, _, err := w.Tasks.Enqueue(ctx, broker.Actor{Name: "system"}, taskqueue.Request{NodeID: n.NodeID, Type: "node.task_list", IdempotencyKey: key})
+			_, _, err := w.Tasks.Enqueue(ctx, broker.Actor{Name: "system"},
+				taskqueue.Request{NodeID: n.NodeID, Type: "node.task_list", IdempotencyKey: key})
 			if err == nil {
 				return nil, false, nil
 			}
@@ -75,7 +76,10 @@ func (w *Watch) ledger(ctx context.Context, n store.RestoredNode, last store.Res
 			why = "its answer was " + string(k.Status) + " " + string(k.Code)
 		}
 	}
-	return []store.Difference{{Subject: "node/" + n.NodeID, Code: "ledger_unread", Text: "the tasks that the node ran since the backup are not known: " + why}}, true, nil
+	return []store.Difference{{
+		Subject: "node/" + n.NodeID, Code: "ledger_unread",
+		Text: "the tasks that the node ran since the backup are not known: " + why,
+	}}, true, nil
 }
 
 // compare compares a node's ledger with the records.
@@ -86,17 +90,24 @@ func (w *Watch) compare(ctx context.Context, nodeID, taskID string) ([]store.Dif
 	}
 	var told taskcatalog.TaskListResult
 	if err := json.Unmarshal(answer.Result, &told); err != nil {
-		return []store.Difference{{Subject: "node/" + nodeID, Code: "ledger_unread", Text: "the tasks that the node ran since the backup are not known: its answer cannot be read"}}, nil
+		return []store.Difference{{
+			Subject: "node/" + nodeID, Code: "ledger_unread",
+			Text: "the tasks that the node ran since the backup are not known: its answer cannot be read",
+		}}, nil
 	}
 	var found []store.Difference
 	differ := func(m taskcatalog.TaskMemory, code, form string, args ...any) {
-		found = append(found, store.Difference{Subject: "task/" + taskcatalog.Clean(m.TaskID, 80), Code: code, Text: fmt.Sprintf(form, args...)})
+		found = append(found, store.Difference{
+			Subject: "task/" + taskcatalog.Clean(m.TaskID, 80), Code: code,
+			Text: fmt.Sprintf(form, args...),
+		})
 	}
 	for i, m := range told.Tasks {
 		if i == taskcatalog.MaxTaskList {
 			break
 		}
-		did := fmt.Sprintf("node %s accepted a %s at %s: %s", nodeID, taskcatalog.Clean(m.Type, 64), m.AcceptedAt.UTC().Format("2006-01-02 15:04"), taskcatalog.Clean(taskState(m), 64))
+		did := fmt.Sprintf("node %s accepted a %s at %s: %s", nodeID, taskcatalog.Clean(m.Type, 64),
+			m.AcceptedAt.UTC().Format("2006-01-02 15:04"), taskcatalog.Clean(taskState(m), 64))
 		k, err := w.DB.Asked(ctx, m.TaskID)
 		switch {
 		case err != nil && broker.AsError(err).Code != "task_not_found":
@@ -108,7 +119,10 @@ func (w *Watch) compare(ctx context.Context, nodeID, taskID string) ([]store.Dif
 		}
 	}
 	if told.More > 0 {
-		found = append(found, store.Difference{Subject: "node/" + nodeID, Code: "ledger_long", Text: fmt.Sprintf("the node's ledger has %d more tasks, which are older than the compared ones", told.More)})
+		found = append(found, store.Difference{
+			Subject: "node/" + nodeID, Code: "ledger_long",
+			Text: fmt.Sprintf("the node's ledger has %d more tasks, which are older than the compared ones", told.More),
+		})
 	}
 	return found, nil
 }

@@ -25,7 +25,11 @@ func (w *Watch) machines(ctx context.Context, at time.Time) error {
 	for _, site := range sites {
 		if err := w.site(ctx, site, at); err != nil {
 			w.Log.Warn("cannot compare a site with the restored database", zap.String("site", site.Name), zap.Error(err))
-			if err := w.DB.NoteDifferences(ctx, []store.Difference{{Subject: "site/" + site.Name, Code: "maas_unread", Text: "its machines cannot be read: " + err.Error()}}); err != nil {
+			if err := w.DB.NoteDifferences(ctx,
+				[]store.Difference{{
+					Subject: "site/" + site.Name, Code: "maas_unread",
+					Text: "its machines cannot be read: " + err.Error(),
+				}}); err != nil {
 				return err
 			}
 		}
@@ -47,7 +51,8 @@ func (w *Watch) site(ctx context.Context, site broker.Site, at time.Time) error 
 	case err != nil:
 		return err
 	case len(list.Machines) == 0 && len(view.Nodes) > 0:
-		return broker.Errorf(broker.Unavailable, "maas_empty", "MAAS lists no machine at all, and %d nodes are bound to one", len(view.Nodes))
+		return broker.Errorf(broker.Unavailable, "maas_empty", "MAAS lists no machine at all, and %d nodes are bound to one",
+			len(view.Nodes))
 	}
 	c := comparison{db: w.DB, site: site.Name, at: at, list: list, ended: map[string]bool{}}
 	return c.compare(ctx, view)
@@ -81,7 +86,8 @@ func (c *comparison) compare(ctx context.Context, view store.ReconcileView) erro
 	}
 	for _, m := range c.list.Machines {
 		if of := m.MarkedFor(); of != "" && !known[of] {
-			c.differ("machine/"+c.site+"/"+m.SystemID, "node_unknown", "%s is marked for node %s, which is not in the backup: the node was created afterwards", describe(m), of)
+			c.differ("machine/"+c.site+"/"+m.SystemID, "node_unknown",
+				"%s is marked for node %s, which is not in the backup: the node was created afterwards", describe(m), of)
 		}
 	}
 	if err := c.db.SaveMachineWords(ctx, c.words); err != nil {
@@ -120,7 +126,8 @@ func (c *comparison) judge(ctx context.Context, n broker.Node, m maas.Machine, t
 	case word == store.MachineNewer && m.MarkedBy() != inRun:
 		c.differ("node/"+n.ID, "deployed_again", "its machine was deployed after the backup, by run %s: %s", m.MarkedBy(), is)
 	case word == store.MachineOther && deployed(n.Status):
-		c.differ("node/"+n.ID, "machine_not_its_own", "the node was %s in the backup, and its machine is not deployed for it: %s", n.Status, is)
+		c.differ("node/"+n.ID, "machine_not_its_own", "the node was %s in the backup, and its machine is not deployed for it: %s", n.Status,
+			is)
 	}
 	c.words = append(c.words, store.MachineWord{NodeID: n.ID, Word: word, Is: is})
 	return nil
@@ -155,7 +162,8 @@ func (c *comparison) differ(subject, code, form string, args ...any) {
 
 // describe describes a machine as MAAS reports it.
 func describe(m maas.Machine) string {
-	text := fmt.Sprintf("machine %s (%s) is %s", taskcatalog.Clean(m.SystemID, 32), taskcatalog.Clean(m.Hostname, 64), taskcatalog.Clean(m.StatusName, 64))
+	text := fmt.Sprintf("machine %s (%s) is %s", taskcatalog.Clean(m.SystemID, 32), taskcatalog.Clean(m.Hostname, 64),
+		taskcatalog.Clean(m.StatusName, 64))
 	if m.Owner != "" {
 		text += ", of " + taskcatalog.Clean(m.Owner, 64)
 	}

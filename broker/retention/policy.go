@@ -24,7 +24,8 @@ const (
 // Check refuses a policy that would delete rows that are still needed. Code: config_invalid.
 func (p Policy) Check() error {
 	if keep := p.keep(); keep != 0 && keep < LeastFor {
-		return broker.Errorf(broker.Invalid, "config_invalid", "cannot keep tasks and runs for %s: the minimum is %s, or 0 to keep them for ever (see history: in the config)", keep, LeastFor)
+		return broker.Errorf(broker.Invalid, "config_invalid",
+			"cannot keep tasks and runs for %s: the minimum is %s, or 0 to keep them for ever (see history: in the config)", keep, LeastFor)
 	}
 	return nil
 }

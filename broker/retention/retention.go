@@ -59,7 +59,10 @@ func (k *Keeper) history(ctx context.Context) (errs error) {
 		return nil
 	}
 	old := store.History{Before: k.DB.Now().Add(-keep), Mark: turnover.FollowerOf("")}
-	for _, drop := range []func(context.Context, store.History, store.HistoryPage, int) (*store.HistoryPage, error){k.DB.DropTasks, k.DB.DropRuns, k.DB.DropTerminals} {
+	for _, drop := range []func(context.Context, store.History, store.HistoryPage, int) (*store.HistoryPage, error){
+		k.DB.DropTasks,
+		k.DB.DropRuns, k.DB.DropTerminals,
+	} {
 		next := &store.HistoryPage{}
 		for next != nil && ctx.Err() == nil {
 			var err error

@@ -21,11 +21,17 @@ type Chains struct{ Nodes Nodes }
 // Rollout is the list of stages.
 func (c *Chains) Rollout() chain.Chain[Rollout] {
 	return chain.Chain[Rollout]{Kind: Kind, Form: 2, Marking: pause, Stages: []stage{
-		{Name: checkRelease, Do: c.open(c.check), Undo: c.open(c.stop), Retry: again, About: about("nothing: the broker checks that the release exists")},
+		{
+			Name: checkRelease, Do: c.open(c.check), Undo: c.open(c.stop), Retry: again,
+			About: about("nothing: the broker checks that the release exists"),
+		},
 		{Name: "roll_canary", Do: c.open(c.rollCanary), Retry: again, About: about("the canaries: a run on each")},
 		{Name: "soak_canary", Do: c.open(c.soakCanary), Retry: again, About: about("nothing: the broker observes the canaries")},
 		{Name: "roll_waves", Do: c.open(c.rollWaves), Retry: again, About: about("the nodes, wave after wave: a run on each")},
-		{Name: complete, Do: c.open(c.complete), Retry: again, About: about("the nodes that waited until their tenant left: a run on each")},
+		{
+			Name: complete, Do: c.open(c.complete), Retry: again,
+			About: about("the nodes that waited until their tenant left: a run on each"),
+		},
 	}}
 }
 

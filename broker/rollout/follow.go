@@ -293,7 +293,8 @@ func (c *Chains) followRollback(ctx context.Context, r *run, m *Member, rec chai
 	case rec.Status == chain.Completed || rec.Status == chain.Reconciled:
 		m.settle(TakenBack, "")
 		r.Publish(chain.Message{Type: broker.AgentRolledBackEvent, Subject: "node/" + m.NodeID, Data: map[string]any{
-			"run_id": rec.ID, "node_id": m.NodeID, "task_id": strings.Join(u.Tasks[:min(1, len(u.Tasks))], ""), "from": m.From, "to": r.State.Release.Version,
+			"run_id": rec.ID, "node_id": m.NodeID, "task_id": strings.Join(u.Tasks[:min(1, len(u.Tasks))], ""), "from": m.From,
+			"to":      r.State.Release.Version,
 			"outcome": TakenBack, "reason": m.Code, "seconds": seconds(rec), "switch_seconds": 0,
 		}})
 	case rec.Status == chain.Cancelled && u.BegunAt.IsZero():

@@ -37,7 +37,8 @@ func (c *Chains) halting(ctx context.Context, r *run) error {
 	}
 	return chain.Fail(paused, "the rollout of %s stopped: %s (%s)", s.Release.Version, s.Halt.Message, s.progress(-1)).
 		With(s.Halt.Code, s.Count(-1)).
-		Next("read the reason (hostler rollout status %s), then hostler rollout resume %s; or hostler rollout abort %s --reason R", r.ID, r.ID, r.ID)
+		Next("read the reason (hostler rollout status %s), then hostler rollout resume %s; or hostler rollout abort %s --reason R", r.ID,
+			r.ID, r.ID)
 }
 
 // unfinished is how many members a stopping rollout waits for: moving members, and withdrawn

@@ -51,7 +51,8 @@ func (c *Chains) take(ctx context.Context, r *run) (rows []broker.RolloutMember,
 		return nil, recordFault(err)
 	}
 	if err := s.read(rows, decodeMember); err != nil {
-		return nil, chain.Fail(chain.StateAmbiguity, "the members of rollout %s cannot be read: %v (upgrade the broker)", r.ID, err).With("state_unreadable", nil)
+		return nil, chain.Fail(chain.StateAmbiguity, "the members of rollout %s cannot be read: %v (upgrade the broker)", r.ID,
+			err).With("state_unreadable", nil)
 	}
 	if len(rows) == 0 || rows[len(rows)-1].Place != len(rows)-1 { // each is saved by its place
 		return nil, chain.Fail(chain.StateAmbiguity, "some members of rollout %s are not recorded", r.ID).With("members_missing", nil)
@@ -93,7 +94,9 @@ func (s *Rollout) since(was []broker.RolloutMember) (changed broker.SaveMembers)
 
 // Load reads a rollout for display, as far as this version knows its fields. members reads its
 // rows.
-func Load(ctx context.Context, members func(ctx context.Context, rollout string) ([]broker.RolloutMember, error), r chain.Record) (Rollout, error) {
+func Load(ctx context.Context, members func(ctx context.Context, rollout string) ([]broker.RolloutMember, error), r chain.Record) (Rollout,
+	error,
+) {
 	s := Parse(r.State)
 	if s.Carried != nil {
 		s.Members = s.Carried

@@ -52,7 +52,8 @@ func New(req Request, all []Candidate) (Rollout, error) {
 		in = append(in, c)
 	}
 	if len(in) == 0 {
-		return s, broker.Errorf(broker.Refused, "rollout_empty", "cannot roll %s out: no node that %q matches needs the release%s", s.Release.Version, taskcatalog.Clean(s.Selector, 200), s.leftOut())
+		return s, broker.Errorf(broker.Refused, "rollout_empty", "cannot roll %s out: no node that %q matches needs the release%s",
+			s.Release.Version, taskcatalog.Clean(s.Selector, 200), s.leftOut())
 	}
 	s.divide(in)
 	s.Carried = s.Members
@@ -77,7 +78,8 @@ func (s *Rollout) valid() error {
 	case p.Canary < 0 || p.Concurrency < 1 || p.SoakSeconds < 0 || p.MaxFailures < 1:
 		return bad("concurrency and max_failures must be at least 1, canary and soak at least 0")
 	case s.Reason == "" && (s.Safety == broker.Forced || s.AllowRollback || s.Force):
-		return broker.Errorf(broker.Invalid, "reason_missing", "cannot roll %s out without a reason, which is recorded (--reason R)", s.Release.Version)
+		return broker.Errorf(broker.Invalid, "reason_missing", "cannot roll %s out without a reason, which is recorded (--reason R)",
+			s.Release.Version)
 	}
 	return nil
 }
@@ -183,7 +185,10 @@ func (s *Rollout) divide(in []Candidate) {
 		s.byShare(in, wave, canaries)
 	}
 	for i, c := range in {
-		s.Members = append(s.Members, Member{NodeID: c.Node.ID, Hostname: c.Node.Hostname, Wave: max(wave[i], 0), From: taskcatalog.Clean(c.Node.AgentVersion, 64), Result: Waiting})
+		s.Members = append(s.Members, Member{
+			NodeID: c.Node.ID, Hostname: c.Node.Hostname, Wave: max(wave[i], 0),
+			From: taskcatalog.Clean(c.Node.AgentVersion, 64), Result: Waiting,
+		})
 	}
 }
 

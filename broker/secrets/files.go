@@ -206,11 +206,13 @@ func unreadable(name string, err error) error {
 }
 
 func unwritable(name string, err error) error {
-	return broker.Errorf(broker.Unavailable, "secret_unwritable", "cannot write secret %s: %v (the earlier value is unchanged)", name, plain(err))
+	return broker.Errorf(broker.Unavailable, "secret_unwritable", "cannot write secret %s: %v (the earlier value is unchanged)", name,
+		plain(err))
 }
 
 func damaged(name string) error {
-	return broker.Errorf(broker.Refused, "secret_unreadable", "cannot read secret %s: its file is damaged, was encrypted to another key, or was moved there (set the secret again)", name)
+	return broker.Errorf(broker.Refused, "secret_unreadable",
+		"cannot read secret %s: its file is damaged, was encrypted to another key, or was moved there (set the secret again)", name)
 }
 
 // plain removes the path from a file error: the message already names the secret.

@@ -31,7 +31,8 @@ func openIdentity(root *os.Root) (*age.HybridIdentity, error) {
 		return nil, unreadable(identityFile, err)
 	}
 	if !info.Mode().IsRegular() || info.Mode().Perm()&0o077 != 0 {
-		return nil, broker.Errorf(broker.Refused, "secrets_key_open", "cannot use the secrets' %s: other users can read the file (chmod 600)", identityFile)
+		return nil, broker.Errorf(broker.Refused, "secrets_key_open",
+			"cannot use the secrets' %s: other users can read the file (chmod 600)", identityFile)
 	}
 	raw, err := io.ReadAll(io.LimitReader(f, 64<<10))
 	if err != nil {
@@ -40,7 +41,8 @@ func openIdentity(root *os.Root) (*age.HybridIdentity, error) {
 	id, err := age.ParseHybridIdentity(strings.TrimSpace(string(raw)))
 	if err != nil {
 		// The cause is left out: it may quote the key.
-		return nil, broker.Errorf(broker.Refused, "secrets_key_invalid", "cannot use the secrets' %s: the file is not an age identity (restore it from a backup)", identityFile)
+		return nil, broker.Errorf(broker.Refused, "secrets_key_invalid",
+			"cannot use the secrets' %s: the file is not an age identity (restore it from a backup)", identityFile)
 	}
 	return id, nil
 }
@@ -52,7 +54,8 @@ func makeIdentity(root *os.Root) (*age.HybridIdentity, error) {
 	}
 	for _, e := range entries {
 		if !strings.HasPrefix(e.Name(), tempPrefix) {
-			return nil, broker.Errorf(broker.Refused, "secrets_key_missing", "cannot open the secrets: the file %s, which decrypts them, is missing (restore it from a backup)", identityFile)
+			return nil, broker.Errorf(broker.Refused, "secrets_key_missing",
+				"cannot open the secrets: the file %s, which decrypts them, is missing (restore it from a backup)", identityFile)
 		}
 	}
 	id, err := age.GenerateHybridIdentity()

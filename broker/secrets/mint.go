@@ -42,10 +42,12 @@ type Minter struct {
 func (m *Minter) Mint(ctx context.Context, task broker.Task, credentialType, keyDigest string) (broker.Minted, error) {
 	row, ok := mintable[credentialType]
 	if !ok {
-		return broker.Minted{}, broker.Errorf(broker.Forbidden, "credential_type_unknown", "cannot mint credential %q for task %s: unknown type of credential", taskcatalog.Clean(credentialType, 64), task.ID)
+		return broker.Minted{}, broker.Errorf(broker.Forbidden, "credential_type_unknown",
+			"cannot mint credential %q for task %s: unknown type of credential", taskcatalog.Clean(credentialType, 64), task.ID)
 	}
 	if task.Type != row.taskType {
-		return broker.Minted{}, broker.Errorf(broker.Forbidden, "credential_refused", "cannot mint credential %s for task %s: a %s may not have it", credentialType, task.ID, task.Type)
+		return broker.Minted{}, broker.Errorf(broker.Forbidden, "credential_refused",
+			"cannot mint credential %s for task %s: a %s may not have it", credentialType, task.ID, task.Type)
 	}
 	return row.mint(m, ctx, task, keyDigest)
 }

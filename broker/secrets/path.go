@@ -18,7 +18,8 @@ var pathForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*(\.[a-z0-9_-]+)*(/[a-z0-9
 // file of one secret could be the directory of another. Code: secret_path_invalid.
 func checkPath(path string) error {
 	if len(path) > maxPath || !pathForm.MatchString(path) || strings.Contains(path, suffix) {
-		return broker.Errorf(broker.Invalid, "secret_path_invalid", "cannot use secret path %q: use names like sites/dc1/maas", taskcatalog.Clean(path, maxPath))
+		return broker.Errorf(broker.Invalid, "secret_path_invalid", "cannot use secret path %q: use names like sites/dc1/maas",
+			taskcatalog.Clean(path, maxPath))
 	}
 	return nil
 }

@@ -20,7 +20,8 @@ const maxIdentities = 1 << 20
 func Seal(w io.Writer, recipients []string) (io.WriteCloser, error) {
 	parsed, err := age.ParseRecipients(strings.NewReader(strings.Join(recipients, "\n")))
 	if err != nil {
-		return nil, broker.Errorf(broker.Invalid, "recipient_invalid", "cannot encrypt: a recipient is not an age recipient (age-keygen prints them: age1…)")
+		return nil, broker.Errorf(broker.Invalid, "recipient_invalid",
+			"cannot encrypt: a recipient is not an age recipient (age-keygen prints them: age1…)")
 	}
 	sealed, err := age.Encrypt(w, parsed...)
 	if err != nil {
@@ -41,7 +42,8 @@ func Unseal(r io.Reader, identityFile string) (io.Reader, error) {
 	var other *age.NoIdentityMatchError
 	switch {
 	case errors.As(err, &other):
-		return nil, broker.Errorf(broker.Refused, "identity_other", "cannot decrypt: the file is encrypted to other identities than those in %s", identityFile)
+		return nil, broker.Errorf(broker.Refused, "identity_other",
+			"cannot decrypt: the file is encrypted to other identities than those in %s", identityFile)
 	case err != nil:
 		return nil, broker.Errorf(broker.Refused, "sealed_damaged", "cannot decrypt: not an age file, or its header is damaged")
 	}
@@ -59,7 +61,8 @@ func identities(path string) ([]age.Identity, error) {
 		return nil, broker.Errorf(broker.Invalid, "identity_invalid", "cannot read the identity %s: %v", path, plain(err))
 	}
 	if info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-		return nil, broker.Errorf(broker.Refused, "identity_open", "cannot use the identity %s: other users can read the file (chmod 600)", path)
+		return nil, broker.Errorf(broker.Refused, "identity_open", "cannot use the identity %s: other users can read the file (chmod 600)",
+			path)
 	}
 	raw, err := io.ReadAll(io.LimitReader(f, maxIdentities))
 	if err == nil {
@@ -69,5 +72,6 @@ func identities(path string) ([]age.Identity, error) {
 		}
 	}
 	// The cause is left out: it may quote the key.
-	return nil, broker.Errorf(broker.Invalid, "identity_invalid", "cannot use %s: the file contains no age identity (AGE-SECRET-KEY-…)", path)
+	return nil, broker.Errorf(broker.Invalid, "identity_invalid", "cannot use %s: the file contains no age identity (AGE-SECRET-KEY-…)",
+		path)
 }

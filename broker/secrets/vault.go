@@ -97,7 +97,8 @@ func (v *Vault) Get(ctx context.Context, path string) ([]byte, error) {
 	}
 	value, err := fromFields(got.Data.Data)
 	if err != nil || len(value) == 0 || len(value) > maxValue {
-		return nil, broker.Errorf(broker.Refused, "secret_unreadable", "cannot read secret %s: its value in Vault is empty or larger than 64 KiB (set the secret again)", path)
+		return nil, broker.Errorf(broker.Refused, "secret_unreadable",
+			"cannot read secret %s: its value in Vault is empty or larger than 64 KiB (set the secret again)", path)
 	}
 	return value, nil
 }
@@ -124,7 +125,8 @@ func (v *Vault) Ensure(ctx context.Context, path string, value []byte) ([]byte, 
 	there, err = v.Get(ctx, path)
 	switch {
 	case unset != nil && broker.AsError(err).Code == "secret_not_found":
-		return nil, broker.Errorf(broker.Unavailable, "secret_unwritable", "cannot write secret %s in Vault at %s: the secret has no value, and Vault refuses the first one (if it was deleted by hand, bring it back with vault kv undelete, or remove its entry with vault kv metadata delete; otherwise check whether a policy restricts the fields)", path, v.wire.base.Host)
+		return nil, broker.Errorf(broker.Unavailable, "secret_unwritable",
+			"cannot write secret %s in Vault at %s: the secret has no value, and Vault refuses the first one (if it was deleted by hand, bring it back with vault kv undelete, or remove its entry with vault kv metadata delete; otherwise check whether a policy restricts the fields)", path, v.wire.base.Host)
 	case unset != nil && err != nil:
 		return nil, unset
 	}
@@ -215,14 +217,17 @@ func (v *Vault) requestError(ctx context.Context, verb, path string, err error) 
 	switch answer.code {
 	case http.StatusNotFound:
 		if answer.noMount {
-			return unavailable("secrets_unavailable", "there is no engine at mount %s (enable KV version 2 there, or correct vault.mount)", v.mount)
+			return unavailable("secrets_unavailable", "there is no engine at mount %s (enable KV version 2 there, or correct vault.mount)",
+				v.mount)
 		}
 		return notFound(path)
 	case http.StatusForbidden:
-		return unavailable("secret_forbidden", "Vault denies access (allow %s, and check whether the broker's token has expired)", v.needs(verb, path))
+		return unavailable("secret_forbidden", "Vault denies access (allow %s, and check whether the broker's token has expired)",
+			v.needs(verb, path))
 	case http.StatusBadRequest:
 		if verb == "write" {
-			return unavailable("secret_unwritable", "Vault refuses the value (check cas_required on %s, and policies that restrict the fields)", v.mount)
+			return unavailable("secret_unwritable",
+				"Vault refuses the value (check cas_required on %s, and policies that restrict the fields)", v.mount)
 		}
 	}
 	return unavailable("secrets_unavailable", "%s", answer.meaning())
@@ -240,7 +245,9 @@ func (v *Vault) needs(verb, path string) string {
 }
 
 func (v *Vault) notVersioned(verb, path string) error {
-	return broker.Errorf(broker.Unavailable, "secrets_unavailable", "cannot %s secret %s in Vault at %s: mount %s is not a KV engine of version 2 (enable versioning there)", verb, path, v.wire.base.Host, v.mount)
+	return broker.Errorf(broker.Unavailable, "secrets_unavailable",
+		"cannot %s secret %s in Vault at %s: mount %s is not a KV engine of version 2 (enable versioning there)", verb, path,
+		v.wire.base.Host, v.mount)
 }
 
 func notFound(path string) error {

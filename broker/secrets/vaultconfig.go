@@ -56,15 +56,18 @@ var placeForm = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-]
 func (c *VaultConfig) check() (*url.URL, error) {
 	u, err := url.Parse(c.Address)
 	// The address is not repeated: it may contain a password.
-	if err != nil || u.User != nil || u.Host == "" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" ||
+	if err != nil || u.User != nil || u.Host == "" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" ||
+		u.Fragment != "" ||
 		u.Scheme != "https" && u.Scheme != "http" {
 		return nil, misconfigured("the address is not of the form https://HOST:PORT")
 	}
 	if ip := net.ParseIP(u.Hostname()); u.Scheme == "http" && u.Hostname() != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, misconfigured("%s would send secrets in the clear (use https://; http:// is for this machine only)", taskcatalog.Clean(c.Address, 100))
+		return nil, misconfigured("%s would send secrets in the clear (use https://; http:// is for this machine only)",
+			taskcatalog.Clean(c.Address, 100))
 	}
 	if !placeForm.MatchString(c.Mount) || len(c.Mount) > maxPath {
-		return nil, misconfigured("the mount %q is not a valid path (use the path of a KV engine, version 2)", taskcatalog.Clean(c.Mount, 100))
+		return nil, misconfigured("the mount %q is not a valid path (use the path of a KV engine, version 2)",
+			taskcatalog.Clean(c.Mount, 100))
 	}
 	for what, place := range map[string]string{"prefix": c.Prefix, "namespace": c.Namespace} {
 		if place != "" && (!placeForm.MatchString(place) || len(place) > maxPath) {

@@ -156,7 +156,8 @@ func (l *appRoleLogin) login(ctx context.Context) (string, error) {
 	err = l.wire.send(ctx, "", request{http.MethodPost, "auth/" + l.role.Mount + "/login", body}, &got)
 	switch {
 	case isStatus(err, http.StatusBadRequest), isStatus(err, http.StatusForbidden), isStatus(err, http.StatusNotFound):
-		return "", &loginRefused{"Vault refuses the broker's AppRole (put a new secret id into " + l.role.SecretIDFile + ", and check the role)"}
+		return "",
+			&loginRefused{"Vault refuses the broker's AppRole (put a new secret id into " + l.role.SecretIDFile + ", and check the role)"}
 	case err != nil:
 		return "", err
 	case !credentialForm.MatchString(got.Auth.ClientToken):

@@ -41,7 +41,8 @@ func newWire(base *url.URL, namespace string, tlsConfig *tls.Config) *wire {
 		client: &http.Client{
 			Transport: &http.Transport{
 				TLSClientConfig: tlsConfig, ForceAttemptHTTP2: true,
-				MaxConnsPerHost: 16, MaxIdleConns: 16, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute, MaxResponseHeaderBytes: 64 << 10,
+				MaxConnsPerHost: 16, MaxIdleConns: 16, MaxIdleConnsPerHost: 16, IdleConnTimeout: time.Minute,
+				MaxResponseHeaderBytes: 64 << 10,
 			},
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		},

@@ -66,6 +66,9 @@ func (k *clientKeeper) keep() {
 }
 
 func (k *clientKeeper) run(ctx context.Context) error {
-	periodic.Work{Every: keepEvery, Turn: func(context.Context) error { return k.write() }, Log: k.log, Cannot: cannotKeep, Grave: true}.Run(ctx)
+	periodic.Work{
+		Every: keepEvery, Turn: func(context.Context) error { return k.write() }, Log: k.log, Cannot: cannotKeep,
+		Grave: true,
+	}.Run(ctx)
 	return nil
 }

@@ -91,7 +91,8 @@ func (c *Config) fill() error {
 		c.Notify = func(string) {}
 	}
 	if c.Database != "" && !strings.HasPrefix(c.Database, "postgres://") && !strings.HasPrefix(c.Database, "postgresql://") {
-		return broker.Errorf(broker.Invalid, "bad_store_url", "cannot start: the database must be postgres://… (leave it out for SQLite in the data directory)")
+		return broker.Errorf(broker.Invalid, "bad_store_url",
+			"cannot start: the database must be postgres://… (leave it out for SQLite in the data directory)")
 	}
 	if err := errors.Join(c.Events.Check(), c.Archives.Check(), c.History.Check()); err != nil {
 		return err
@@ -141,7 +142,8 @@ func splitAdvertised(s string) (host, port string, err error) {
 		bad = true
 	}
 	if bad {
-		return "", "", broker.Errorf(broker.Invalid, "bad_address", "cannot advertise %q: write HOST or HOST:PORT as nodes reach it", taskcatalog.Clean(s, 100))
+		return "", "", broker.Errorf(broker.Invalid, "bad_address", "cannot advertise %q: write HOST or HOST:PORT as nodes reach it",
+			taskcatalog.Clean(s, 100))
 	}
 	return host, port, nil
 }
@@ -185,7 +187,8 @@ func (c *Config) addressesOf(operators, agents, relay net.Addr) (addresses, erro
 		}
 	} else if net.ParseIP(agHost).IsUnspecified() {
 		if agHost, err = os.Hostname(); err != nil || agHost == "" {
-			return addresses{}, broker.Errorf(broker.Invalid, "bad_address", "cannot determine how nodes reach this broker (use --advertise HOST[:PORT])")
+			return addresses{}, broker.Errorf(broker.Invalid, "bad_address",
+				"cannot determine how nodes reach this broker (use --advertise HOST[:PORT])")
 		}
 	}
 	reHost, rePort, err := net.SplitHostPort(relay.String())
@@ -203,7 +206,8 @@ func (c *Config) addressesOf(operators, agents, relay net.Addr) (addresses, erro
 		reHost = agHost
 	case unspecified: // each of several brokers has its own relay, and --advertise may name any broker
 		if reHost, err = os.Hostname(); err != nil || reHost == "" {
-			return addresses{}, broker.Errorf(broker.Invalid, "bad_address", "cannot determine how nodes reach this broker's relay (use --relay-advertise HOST[:PORT])")
+			return addresses{}, broker.Errorf(broker.Invalid, "bad_address",
+				"cannot determine how nodes reach this broker's relay (use --relay-advertise HOST[:PORT])")
 		}
 	}
 	a.relay = net.JoinHostPort(reHost, rePort)

@@ -54,7 +54,8 @@ func LockDataDir(path string) (*DataDir, error) {
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = f.Close()
-		return nil, broker.Errorf(broker.Refused, "data_dir_in_use", "cannot use data directory %s: another broker runs on it (stop it, or use another --data-dir)", abs)
+		return nil, broker.Errorf(broker.Refused, "data_dir_in_use",
+			"cannot use data directory %s: another broker runs on it (stop it, or use another --data-dir)", abs)
 	}
 	// The pid is for people. On a full disk the write fails, which is ignored.
 	_ = f.Truncate(0)
@@ -74,9 +75,11 @@ func unusable(path string, err error) error {
 		err = pe.Err
 	}
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-		return broker.Errorf(broker.Unavailable, "disk_full", "cannot write data directory %s: the disk is full (make room and start again)", path)
+		return broker.Errorf(broker.Unavailable, "disk_full",
+			"cannot write data directory %s: the disk is full (make room and start again)", path)
 	}
-	return broker.Errorf(broker.Unavailable, "data_dir_unusable", "cannot use data directory %s: %v (use a directory that this user can write)", path, err)
+	return broker.Errorf(broker.Unavailable, "data_dir_unusable",
+		"cannot use data directory %s: %v (use a directory that this user can write)", path, err)
 }
 
 func (d *DataDir) join(name string) string { return filepath.Join(d.path, name) }
@@ -106,7 +109,8 @@ func (d *DataDir) ensureKeys(c Config) error {
 		return nil
 	}
 	if _, err := os.Stat(d.join("hostler.db")); err == nil {
-		return broker.Errorf(broker.Refused, "keys_missing", "cannot start: %s has a database and no keys, and nodes would not trust new keys (restore keys/ from your backup)", d.path)
+		return broker.Errorf(broker.Refused, "keys_missing",
+			"cannot start: %s has a database and no keys, and nodes would not trust new keys (restore keys/ from your backup)", d.path)
 	}
 	return d.MakeKeys(c.Now(), "")
 }
@@ -152,7 +156,9 @@ const (
 // ensureAdminToken makes the first operator token. The secret is in the file before the store knows
 // the token, so that the next start repairs a crash between the two. Once the store knows the
 // token, the operator may remove the file.
-func (d *DataDir) ensureAdminToken(ctx context.Context, db *store.DB, dir *operators.Directory, newSecret func() (operators.Secret, error)) error {
+func (d *DataDir) ensureAdminToken(ctx context.Context, db *store.DB, dir *operators.Directory,
+	newSecret func() (operators.Secret, error),
+) error {
 	all, err := db.OperatorTokens(ctx)
 	if err != nil || len(all) > 0 {
 		return err

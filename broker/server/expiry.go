@@ -34,8 +34,11 @@ type expiries struct {
 const expiriesEvery = time.Minute
 
 var (
-	expiresDesc  = prometheus.NewDesc("hostler_expires_timestamp_seconds", "When the first key, certificate, token or login of a kind expires, in Unix seconds; a kind without an end is absent.", []string{"what"}, nil)
-	expiringDesc = prometheus.NewDesc("hostler_expiring", "Number of keys, certificates, tokens and logins that are due for renewal or have expired, by kind.", []string{"what"}, nil)
+	expiresDesc = prometheus.NewDesc("hostler_expires_timestamp_seconds",
+		"When the first key, certificate, token or login of a kind expires, in Unix seconds; a kind without an end is absent.",
+		[]string{"what"}, nil)
+	expiringDesc = prometheus.NewDesc("hostler_expiring",
+		"Number of keys, certificates, tokens and logins that are due for renewal or have expired, by kind.", []string{"what"}, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -22,12 +22,18 @@ import (
 
 // lead does the work that one broker does for all.
 func (s *Server) lead(ctx context.Context) {
-	sealer := &audit.Sealer{DB: s.db, Signer: s.trust.StatementSigner, Keep: audit.HeadFiles{Dir: s.auditHeads}.Append, Log: s.c.Log.Named("audit")}
+	sealer := &audit.Sealer{
+		DB: s.db, Signer: s.trust.StatementSigner, Keep: audit.HeadFiles{Dir: s.auditHeads}.Append,
+		Log: s.c.Log.Named("audit"),
+	}
 	// These watches compare times written by the store's clock.
 	watch := &presence.Watch{DB: s.db, Now: s.db.Now, Period: s.c.Often, Log: s.c.Log.Named("presence")}
 	profiles := &resolver.Watch{DB: s.db, Queue: s.queue, Now: s.db.Now, Log: s.c.Log.Named("resolver")}
 	keeper := &outbox.Keeper{DB: s.db, Policy: s.c.Events, Log: s.c.Log.Named("events")}
-	drift := &reconcile.Watch{DB: s.db, Regions: s.sites, Now: s.db.Now, CheckEvery: s.c.Often, Log: s.c.Log.Named("reconcile"), Reseed: reconcile.Agents{Queue: s.queue}, Decommission: &turnoverrecords.Starts{DB: s.db, Runs: s.runs}}
+	drift := &reconcile.Watch{
+		DB: s.db, Regions: s.sites, Now: s.db.Now, CheckEvery: s.c.Often, Log: s.c.Log.Named("reconcile"),
+		Reseed: reconcile.Agents{Queue: s.queue}, Decommission: &turnoverrecords.Starts{DB: s.db, Runs: s.runs},
+	}
 	kept := &terminals.Retention{DB: s.db, Log: s.c.Log.Named("recordings")}
 	old := &retention.Keeper{DB: s.db, History: s.c.History, Log: s.c.Log.Named("retention")}
 	silence := &turnoverrecords.Silence{Starts: &turnoverrecords.Starts{DB: s.db, Runs: s.runs}, Log: s.c.Log.Named("silence")}
@@ -36,7 +42,8 @@ func (s *Server) lead(ctx context.Context) {
 	var work sync.WaitGroup
 	for _, run := range []func(context.Context){
 		sealer.Run, watch.Run, keeper.Run, kept.Run, s.sweep, s.auditStrangers, compare.Run,
-		s.afterRelease(drift.Run), s.afterRelease(profiles.Run), s.afterRelease(leftovers.Run), s.afterRelease(silence.Run), s.afterRelease(old.Run),
+		s.afterRelease(drift.Run), s.afterRelease(profiles.Run), s.afterRelease(leftovers.Run), s.afterRelease(silence.Run),
+		s.afterRelease(old.Run),
 	} {
 		work.Go(func() { run(ctx) })
 	}

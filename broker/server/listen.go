@@ -64,9 +64,11 @@ func listenError(err error, addr, flag string) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, syscall.EADDRINUSE):
-		return broker.Errorf(broker.Unavailable, "address_in_use", "cannot listen on %s: another program uses that port (stop it, or use %s)", addr, flag)
+		return broker.Errorf(broker.Unavailable, "address_in_use",
+			"cannot listen on %s: another program uses that port (stop it, or use %s)", addr, flag)
 	case errors.Is(err, syscall.EACCES):
-		return broker.Errorf(broker.Unavailable, "address_forbidden", "cannot listen on %s: ports below 1024 need CAP_NET_BIND_SERVICE (use %s)", addr, flag)
+		return broker.Errorf(broker.Unavailable, "address_forbidden",
+			"cannot listen on %s: ports below 1024 need CAP_NET_BIND_SERVICE (use %s)", addr, flag)
 	case errors.As(err, &op):
 		return broker.Errorf(broker.Invalid, "bad_address", "cannot listen on %s: %v (use %s)", addr, op.Err, flag)
 	}

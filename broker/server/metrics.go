@@ -41,21 +41,27 @@ func newMetrics(db *store.DB, authority *trust.Authority, ends expiry.Sources, u
 			Name: "hostler_task_results_total", Help: "Task results that this broker accepted from nodes.",
 		}, []string{"type", "outcome"}),
 		refusals: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "hostler_node_refusals_total", Help: "Requests to the agents' listener that this broker refused; route is connect if the connection was refused before a request.",
+			Name: "hostler_node_refusals_total",
+			Help: "Requests to the agents' listener that this broker refused; route is connect if the connection was refused before a request.",
 		}, []string{"route", "code"}),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
-		Name: "hostler_build_info", Help: "Version of the running broker; the value is 1.", ConstLabels: prometheus.Labels{"version": version, "store": db.Engine()},
+		Name: "hostler_build_info", Help: "Version of the running broker; the value is 1.",
+		ConstLabels: prometheus.Labels{"version": version, "store": db.Engine()},
 	})
 	build.Set(1)
 	// All series begin at 0, because a new series would show no increase.
 	for _, of := range taskcatalog.All() {
-		for _, o := range []taskcatalog.Outcome{taskcatalog.OutcomeSucceeded, taskcatalog.OutcomeFailed, taskcatalog.OutcomeRefused, taskcatalog.OutcomeInterrupted, taskcatalog.OutcomeCanceled} {
+		for _, o := range []taskcatalog.Outcome{
+			taskcatalog.OutcomeSucceeded, taskcatalog.OutcomeFailed, taskcatalog.OutcomeRefused,
+			taskcatalog.OutcomeInterrupted, taskcatalog.OutcomeCanceled,
+		} {
 			m.results.WithLabelValues(of.Name, string(o))
 		}
 	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.requests, m.results, m.refusals, build, &inventory{db: db, trust: authority, unwritable: unwritable}, &turnovers{db: db}, &expiries{sources: ends},
+		m.requests, m.results, m.refusals, build, &inventory{db: db, trust: authority, unwritable: unwritable}, &turnovers{db: db},
+		&expiries{sources: ends},
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "hostler_store_statements_total", Help: "SQL statements that this broker sent to its database.",
 		}, func() float64 { return float64(db.Statements()) }))
@@ -125,23 +131,33 @@ var (
 	trustDesc = prometheus.NewDesc("hostler_trust_version", "Version of the trust bundle in force.", nil, nil)
 	upDesc    = prometheus.NewDesc("hostler_store_up", "1 while the store answers and can be written.", nil, nil)
 
-	silentDesc      = prometheus.NewDesc("hostler_silent_nodes", "Active and offline nodes without contact for more than three minutes, by status; active ones are those that a guard keeps from being marked offline.", []string{"status"}, nil)
+	silentDesc = prometheus.NewDesc("hostler_silent_nodes",
+		"Active and offline nodes without contact for more than three minutes, by status; active ones are those that a guard keeps from being marked offline.", []string{"status"}, nil)
 	silentSitesDesc = prometheus.NewDesc("hostler_silent_sites", "Sites with silent nodes of which no node makes contact.", nil, nil)
-	heldDesc        = prometheus.NewDesc("hostler_held_back", "Work that a guard stopped until an operator acts, by kind.", []string{"what"}, nil)
-	restoreHoldDesc = prometheus.NewDesc("hostler_restore_hold", "1 while the database is restored from a backup and not released yet.", nil, nil)
+	heldDesc        = prometheus.NewDesc("hostler_held_back", "Work that a guard stopped until an operator acts, by kind.",
+		[]string{"what"}, nil)
+	restoreHoldDesc = prometheus.NewDesc("hostler_restore_hold", "1 while the database is restored from a backup and not released yet.",
+		nil, nil)
 	frozenAllDesc   = prometheus.NewDesc("hostler_frozen", "1 while a freeze of all sites is in force.", nil, nil)
 	frozenSitesDesc = prometheus.NewDesc("hostler_frozen_sites", "Sites with a freeze of their own.", nil, nil)
 	unreachableDesc = prometheus.NewDesc("hostler_unreachable_sites", "Sites whose MAAS or secrets do not answer.", nil, nil)
-	keysDesc        = prometheus.NewDesc("hostler_maas_keys_refused", "Sites whose MAAS refused the site's API key at the last check.", nil, nil)
-	keysAskedDesc   = prometheus.NewDesc("hostler_maas_keys_checked_timestamp_seconds", "Time of the oldest last check of a site's MAAS API key, over all sites, in Unix seconds.", nil, nil)
-	runsDesc        = prometheus.NewDesc("hostler_runs", "Runs that have not ended, by kind, status, and failure class of a stopped run.", []string{"kind", "status", "class"}, nil)
-	unplacedDesc    = prometheus.NewDesc("hostler_outbox_events", "Events that were recorded and are not in the feed yet.", nil, nil)
-	lagDesc         = prometheus.NewDesc("hostler_outbox_lag_seconds", "How long the oldest event that is not in the feed yet has waited, in seconds.", nil, nil)
+	keysDesc        = prometheus.NewDesc("hostler_maas_keys_refused", "Sites whose MAAS refused the site's API key at the last check.", nil,
+		nil)
+	keysAskedDesc = prometheus.NewDesc("hostler_maas_keys_checked_timestamp_seconds",
+		"Time of the oldest last check of a site's MAAS API key, over all sites, in Unix seconds.", nil, nil)
+	runsDesc = prometheus.NewDesc("hostler_runs", "Runs that have not ended, by kind, status, and failure class of a stopped run.",
+		[]string{"kind", "status", "class"}, nil)
+	unplacedDesc = prometheus.NewDesc("hostler_outbox_events", "Events that were recorded and are not in the feed yet.", nil, nil)
+	lagDesc      = prometheus.NewDesc("hostler_outbox_lag_seconds",
+		"How long the oldest event that is not in the feed yet has waited, in seconds.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (i *inventory) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{nodesDesc, tasksDesc, trustDesc, upDesc, restoreHoldDesc, frozenAllDesc, frozenSitesDesc, unreachableDesc, keysDesc, keysAskedDesc, runsDesc, unplacedDesc, lagDesc, silentDesc, silentSitesDesc, heldDesc} {
+	for _, d := range []*prometheus.Desc{
+		nodesDesc, tasksDesc, trustDesc, upDesc, restoreHoldDesc, frozenAllDesc, frozenSitesDesc,
+		unreachableDesc, keysDesc, keysAskedDesc, runsDesc, unplacedDesc, lagDesc, silentDesc, silentSitesDesc, heldDesc,
+	} {
 		out <- d
 	}
 }

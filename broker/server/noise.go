@@ -107,7 +107,8 @@ func (n *noiseLog) writeCounts() {
 			delete(n.heard, kind)
 			continue
 		}
-		n.log.Info("connections failed", zap.String("kind", strings.TrimSuffix(strings.TrimSuffix(kind, " "), " from")), zap.Int("times", h.times),
+		n.log.Info("connections failed", zap.String("kind", strings.TrimSuffix(strings.TrimSuffix(kind, " "), " from")),
+			zap.Int("times", h.times),
 			zap.Int("networks", len(h.networks)), zap.Time("since", h.since), zap.String("last", h.last))
 		*h = noiseCount{since: now, networks: map[string]bool{}}
 	}

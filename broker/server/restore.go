@@ -18,13 +18,16 @@ const glanceAtHold = 2 * time.Second
 func (s *Server) afterRelease(f func(context.Context)) func(context.Context) {
 	return func(ctx context.Context) {
 		released := false
-		periodic.Work{Every: glanceAtHold, AtOnce: true, Log: s.c.Log, Cannot: "cannot read whether the database is held", Turn: func(ctx context.Context) error {
-			last, err := s.db.LastRestore(ctx)
-			if released = err == nil && !last.Held(); released {
-				return periodic.ErrFinished
-			}
-			return err
-		}}.Run(ctx)
+		periodic.Work{
+			Every: glanceAtHold, AtOnce: true, Log: s.c.Log, Cannot: "cannot read whether the database is held",
+			Turn: func(ctx context.Context) error {
+				last, err := s.db.LastRestore(ctx)
+				if released = err == nil && !last.Held(); released {
+					return periodic.ErrFinished
+				}
+				return err
+			},
+		}.Run(ctx)
 		if released {
 			f(ctx)
 		}

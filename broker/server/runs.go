@@ -27,15 +27,25 @@ const stepGrace = 4 * time.Second
 
 // openRuns makes the engine of chains, and the chains for the engine.
 func (s *Server) openRuns() error {
-	onboarded := &onboardingrecords.Nodes{DB: s.db, Queue: s.queue, Secrets: s.secrets, Trust: s.trust, AgentURL: s.at.agents, Rand: rand.Reader}
-	s.onboarding = &onboarding.Chains{Regions: s.sites, Records: s.db, Nodes: onboarded, SSH: &sshseed.Seeder{Dial: (&net.Dialer{}).DialContext}}
+	onboarded := &onboardingrecords.Nodes{
+		DB: s.db, Queue: s.queue, Secrets: s.secrets, Trust: s.trust, AgentURL: s.at.agents,
+		Rand: rand.Reader,
+	}
+	s.onboarding = &onboarding.Chains{
+		Regions: s.sites, Records: s.db, Nodes: onboarded,
+		SSH: &sshseed.Seeder{Dial: (&net.Dialer{}).DialContext},
+	}
 	var err error
 	redeploying := *s.onboarding
 	redeploying.Nodes = turnoverrecords.ReimageNodes{Nodes: onboarded}
-	turnovers := &turnover.Chains{Nodes: &turnoverrecords.Nodes{DB: s.db, Queue: s.queue, Signer: s.trust, Secrets: s.secrets, Now: s.c.Now, Version: s.c.Version}, MAAS: &redeploying}
+	turnovers := &turnover.Chains{Nodes: &turnoverrecords.Nodes{
+		DB: s.db, Queue: s.queue, Signer: s.trust, Secrets: s.secrets, Now: s.c.Now,
+		Version: s.c.Version,
+	}, MAAS: &redeploying}
 	starts := &turnoverrecords.Starts{DB: s.db}
 	s.agents = &agentrecords.Nodes{DB: s.db, Queue: s.queue, Trust: s.trust, Starts: starts}
-	s.runs, err = chain.New(s.db, classes(), chain.Options{Poll: s.c.Often, Grace: stepGrace, Log: s.c.Log.Named("runs")}, append(kinds(s.onboarding, turnovers, s.agents), s.c.Kinds...)...)
+	s.runs, err = chain.New(s.db, classes(), chain.Options{Poll: s.c.Often, Grace: stepGrace, Log: s.c.Log.Named("runs")},
+		append(kinds(s.onboarding, turnovers, s.agents), s.c.Kinds...)...)
 	starts.Runs = s.runs
 	return err
 }
@@ -73,7 +83,10 @@ func classes() chain.Classes {
 		if h.Person {
 			ends = chain.FailedManual
 		}
-		out[chain.Class(h.Class)] = chain.Handling{Retry: h.Retry, Rescue: h.Rescue, Ends: ends, NextAction: h.NextAction(), UndoAction: h.UndoAction()}
+		out[chain.Class(h.Class)] = chain.Handling{
+			Retry: h.Retry, Rescue: h.Rescue, Ends: ends, NextAction: h.NextAction(),
+			UndoAction: h.UndoAction(),
+		}
 	}
 	return out
 }

@@ -102,7 +102,10 @@ func (s *Server) open(ctx context.Context) error {
 	if err := dir.ensureKeys(c); err != nil {
 		return err
 	}
-	if s.db, err = store.Open(ctx, store.Options{URL: StoreURL(dir.path, c.Database), Now: s.storeClock(), Machine: c.Machine, Log: c.Log.Named("store"), Serves: true}); err != nil {
+	if s.db, err = store.Open(ctx, store.Options{
+		URL: StoreURL(dir.path, c.Database), Now: s.storeClock(), Machine: c.Machine,
+		Log: c.Log.Named("store"), Serves: true,
+	}); err != nil {
 		return err
 	}
 	s.onClose(s.db.Close)
@@ -154,7 +157,10 @@ func (s *Server) join(ctx context.Context) error {
 	ends := s.expiry()
 	s.writes = &writable{probe: s.db.ProbeWrite, often: c.Often, log: c.Log.Named("store")}
 	s.metrics = newMetrics(s.db, s.trust, ends, s.writes.Trouble, c.Version)
-	queue := taskqueue.Config{DB: s.db, Signer: s.trust, ReleaseKeys: s.trust.ReleaseKeys, Rand: rand.Reader, Archives: c.Archives, Log: c.Log.Named("queue"), Ended: s.metrics.ended}
+	queue := taskqueue.Config{
+		DB: s.db, Signer: s.trust, ReleaseKeys: s.trust.ReleaseKeys, Rand: rand.Reader, Archives: c.Archives,
+		Log: c.Log.Named("queue"), Ended: s.metrics.ended,
+	}
 	if sent {
 		follow := newSteps(s.db, tracer, c.Now)
 		queue.Stepped = follow.stepped
@@ -164,7 +170,8 @@ func (s *Server) join(ctx context.Context) error {
 	s.sites = &maas.Sites{Secrets: s.secrets, Now: c.Now}
 	s.registries = registry.NewClient(c.Now)
 	s.nodes, err = nodeapi.New(ctx, nodeapi.Config{
-		DB: s.db, Queue: s.queue, Trust: s.trust, Minter: s.minter(), Now: c.Now, NodeRate: c.nodeRate, Reread: c.Often, Log: c.Log.Named("nodes"),
+		DB: s.db, Queue: s.queue, Trust: s.trust, Minter: s.minter(), Now: c.Now, NodeRate: c.nodeRate, Reread: c.Often,
+		Log:     c.Log.Named("nodes"),
 		Refused: s.metrics.refused,
 		Observe: func(route string, status int, took time.Duration) { s.metrics.observe("agents", route, status, took) },
 	})
@@ -178,7 +185,9 @@ func (s *Server) join(ctx context.Context) error {
 		return err
 	}
 	s.admin = adminapi.New(adminapi.Config{
-		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Registries: s.registries, Sites: s.sites, Onboarding: s.onboarding, Runs: s.runs, Agents: s.agents, Terminals: s.terminals, Relay: s.relay, Events: s.events, Expiry: ends, Now: c.Now,
+		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Registries: s.registries, Sites: s.sites,
+		Onboarding: s.onboarding, Runs: s.runs, Agents: s.agents, Terminals: s.terminals, Relay: s.relay, Events: s.events, Expiry: ends,
+		Now:    c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),
 		Version: c.Version, AgentURL: s.at.agents, Unwritable: s.writes.Trouble,
 		Observe: func(route string, status int, took time.Duration) {

@@ -86,8 +86,10 @@ func (s *steps) ended(t broker.Task) {
 	s.mu.Unlock()
 	_, span := s.tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), parentOf(t)), "task "+t.Type,
 		trace.WithTimestamp(t.DispatchedAt), trace.WithAttributes(
-			attribute.String("hostler.task_id", t.ID), attribute.String("hostler.node_id", t.NodeID), attribute.Int("hostler.attempt", t.Attempt),
-			attribute.String("hostler.outcome", string(t.Outcome)), attribute.String("hostler.code", string(t.Code)), attribute.String("hostler.verdict", string(t.Verdict))))
+			attribute.String("hostler.task_id", t.ID), attribute.String("hostler.node_id", t.NodeID),
+			attribute.Int("hostler.attempt", t.Attempt),
+			attribute.String("hostler.outcome", string(t.Outcome)), attribute.String("hostler.code", string(t.Code)),
+			attribute.String("hostler.verdict", string(t.Verdict))))
 	if !done {
 		span.SetStatus(codes.Error, string(t.Code))
 	}
@@ -110,7 +112,8 @@ func (s *steps) forget() bool {
 func (s *steps) end(taskID string, at *step, done bool) {
 	_, span := s.tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), at.parent), "step "+at.name,
 		trace.WithTimestamp(at.since), trace.WithAttributes(
-			attribute.String("hostler.task_id", taskID), attribute.String("hostler.node_id", at.node), attribute.Int("hostler.step_index", at.index)))
+			attribute.String("hostler.task_id", taskID), attribute.String("hostler.node_id", at.node),
+			attribute.Int("hostler.step_index", at.index)))
 	if !done {
 		span.SetStatus(codes.Error, "the task ended in this step")
 	}

@@ -59,7 +59,8 @@ func sendsTraces(env func(string) string) (bool, error) {
 		return false, nil // nobody asked for traces
 	}
 	if p := cmp.Or(env("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL"), env("OTEL_EXPORTER_OTLP_PROTOCOL"), "http/protobuf"); p != "http/protobuf" {
-		return false, badTelemetry("OTEL_EXPORTER_OTLP_PROTOCOL names another protocol than http/protobuf, the only one that this program supports (port 4318 of most collectors)")
+		return false,
+			badTelemetry("OTEL_EXPORTER_OTLP_PROTOCOL names another protocol than http/protobuf, the only one that this program supports (port 4318 of most collectors)")
 	}
 	return true, nil
 }

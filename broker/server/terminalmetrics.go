@@ -17,9 +17,15 @@ type recordings struct {
 // countRecordings wraps a keeper with counters.
 func (m *metrics) countRecordings(keeper recording.Keeper) recording.Keeper {
 	k := &recordings{
-		Keeper:   keeper,
-		bytes:    prometheus.NewCounter(prometheus.CounterOpts{Name: "hostler_terminal_recorded_bytes_total", Help: "Bytes of terminal recordings that this broker stored."}),
-		failures: prometheus.NewCounter(prometheus.CounterOpts{Name: "hostler_terminal_recording_failures_total", Help: "Recording blocks that this broker could not store at once; a session whose recording cannot be stored ends."}),
+		Keeper: keeper,
+		bytes: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "hostler_terminal_recorded_bytes_total",
+			Help: "Bytes of terminal recordings that this broker stored.",
+		}),
+		failures: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "hostler_terminal_recording_failures_total",
+			Help: "Recording blocks that this broker could not store at once; a session whose recording cannot be stored ends.",
+		}),
 	}
 	m.registry.MustRegister(k.bytes, k.failures)
 	return k

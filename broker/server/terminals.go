@@ -18,11 +18,14 @@ import (
 // session.
 func (s *Server) openTerminals() {
 	s.relay = relay.New(relay.Config{
-		DB: s.db, Keeper: s.metrics.countRecordings(s.db.RecordingKeeper(s.at.relay)), Certificate: s.trust.ServerCertificate, Roots: s.trust.Roots,
-		Denied: s.nodes.Denied, BeforeRestore: s.nodes.BeforeRestore, Now: s.c.Now, Address: s.at.relay, ResetKey: s.relayKey, Known: s.rooms.nodes, Log: s.c.Log.Named("relay"),
+		DB: s.db, Keeper: s.metrics.countRecordings(s.db.RecordingKeeper(s.at.relay)), Certificate: s.trust.ServerCertificate,
+		Roots:  s.trust.Roots,
+		Denied: s.nodes.Denied, BeforeRestore: s.nodes.BeforeRestore, Now: s.c.Now, Address: s.at.relay, ResetKey: s.relayKey,
+		Known: s.rooms.nodes, Log: s.c.Log.Named("relay"),
 	})
 	s.terminals = terminals.New(terminals.Config{
-		DB: s.db, Queue: s.queue, Relay: s.relay, Address: s.at.relay, Instance: relayInstance(s.relayKey), Now: s.c.Now, Log: s.c.Log.Named("terminals"),
+		DB: s.db, Queue: s.queue, Relay: s.relay, Address: s.at.relay, Instance: relayInstance(s.relayKey), Now: s.c.Now,
+		Log: s.c.Log.Named("terminals"),
 	})
 	s.metrics.countTerminals(func() int { return len(s.relay.Sessions()) })
 }

@@ -29,10 +29,14 @@ const (
 )
 
 var (
-	stageSecondsDesc = prometheus.NewDesc("hostler_turnover_stage_seconds", "Mean duration of a stage per turnover, all attempts added up, over the last seven days.", []string{"mode", "stage"}, nil)
-	lostDesc         = prometheus.NewDesc("hostler_turnover_lost_gpu_hours", "GPU-hours of the last seven days in which nodes were out of use because of a turnover.", nil, nil)
-	openDesc         = prometheus.NewDesc("hostler_turnover_open", "Nodes that are out of use because of a turnover.", nil, nil)
-	slowestDesc      = prometheus.NewDesc("hostler_turnover_slowest_seconds", "Node-seconds of the slowest tenth of turnovers of the last seven days, by each turnover's longest stage and its failure class.", []string{"stage", "class"}, nil)
+	stageSecondsDesc = prometheus.NewDesc("hostler_turnover_stage_seconds",
+		"Mean duration of a stage per turnover, all attempts added up, over the last seven days.", []string{"mode", "stage"}, nil)
+	lostDesc = prometheus.NewDesc("hostler_turnover_lost_gpu_hours",
+		"GPU-hours of the last seven days in which nodes were out of use because of a turnover.", nil, nil)
+	openDesc    = prometheus.NewDesc("hostler_turnover_open", "Nodes that are out of use because of a turnover.", nil, nil)
+	slowestDesc = prometheus.NewDesc("hostler_turnover_slowest_seconds",
+		"Node-seconds of the slowest tenth of turnovers of the last seven days, by each turnover's longest stage and its failure class.",
+		[]string{"stage", "class"}, nil)
 )
 
 // Describe implements prometheus.Collector.

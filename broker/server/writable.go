@@ -68,7 +68,8 @@ func (w *writable) look(ctx context.Context) {
 	case err = <-w.ended:
 		w.ended = nil
 	case <-late.C:
-		err = broker.Errorf(broker.Unavailable, "store_unavailable", "a small write has not ended after %s (check the database's disk and locks)", writeTime)
+		err = broker.Errorf(broker.Unavailable, "store_unavailable",
+			"a small write has not ended after %s (check the database's disk and locks)", writeTime)
 	}
 	if ctx.Err() != nil {
 		return

@@ -23,7 +23,8 @@ const (
 	// filled.
 	install line = sudo + "/usr/bin/install -d -o root -g root -m 0755 " + hwsync.Folder +
 		and + sudo + "/usr/bin/install -o root -g root -m 0700 -t " + hwsync.Folder + " " + folder + "/" + hwsync.Credentials +
-		and + sudo + "/usr/bin/install -o root -g root -m 0644 -t " + hwsync.Units + " " + folder + "/" + hwsync.Service + " " + folder + "/" + hwsync.Timer
+		and + sudo + "/usr/bin/install -o root -g root -m 0644 -t " + hwsync.Units + " " + folder + "/" + hwsync.Service + " " + folder +
+		"/" + hwsync.Timer
 
 	// start enables the timer, now and after each boot, and starts one sync at once.
 	start line = sudo + "/usr/bin/systemctl daemon-reload" +
@@ -109,7 +110,10 @@ func codeOf(err error, refused string) string {
 	if errors.As(err, &missing) || errors.As(err, new(*net.OpError)) {
 		return Unreachable
 	}
-	for _, gone := range []error{context.DeadlineExceeded, context.Canceled, net.ErrClosed, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe, sftp.ErrSSHFxConnectionLost} {
+	for _, gone := range []error{
+		context.DeadlineExceeded, context.Canceled, net.ErrClosed, io.EOF, io.ErrUnexpectedEOF, io.ErrClosedPipe,
+		sftp.ErrSSHFxConnectionLost,
+	} {
 		if errors.Is(err, gone) {
 			return Unreachable
 		}

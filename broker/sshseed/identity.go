@@ -34,7 +34,8 @@ func (m *machine) checkID(ctx context.Context, file, systemID string) error {
 		return failed(codeOf(err, OtherMachine), m.at, "the machine does not report its identity", err)
 	}
 	if id := string(bytes.TrimSpace(found)); systemID == "" || id != systemID {
-		return failed(OtherMachine, m.at, "another machine answers", fmt.Errorf("its system id is %q instead of %s", taskcatalog.Clean(id, longestID), systemID))
+		return failed(OtherMachine, m.at, "another machine answers",
+			fmt.Errorf("its system id is %q instead of %s", taskcatalog.Clean(id, longestID), systemID))
 	}
 	return nil
 }

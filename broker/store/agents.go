@@ -14,7 +14,9 @@ import (
 const agentColumns = `node_id, channel, pinned_version, delivery_mode, reported_commit, reported_digest, reported_at, attempt_at, result, reason, seconds, correlation_id, delivery_id, previous_version, pins`
 
 func scanAgent(row sqlkit.Row) (a broker.Agent, err error) {
-	err = row.Scan(&a.NodeID, &a.Channel, &a.Pinned, &a.Mode, &a.Commit, &a.SHA256, sqlkit.ScanMicros(&a.ReportedAt), sqlkit.ScanMicros(&a.AttemptAt), &a.Result, &a.Reason, &a.Seconds, &a.CorrelationID, &a.DeliveryID, &a.Previous, sqlkit.ScanJSON(&a.Pins))
+	err = row.Scan(&a.NodeID, &a.Channel, &a.Pinned, &a.Mode, &a.Commit, &a.SHA256, sqlkit.ScanMicros(&a.ReportedAt),
+		sqlkit.ScanMicros(&a.AttemptAt), &a.Result, &a.Reason, &a.Seconds, &a.CorrelationID, &a.DeliveryID, &a.Previous,
+		sqlkit.ScanJSON(&a.Pins))
 	return a, err
 }
 
@@ -43,7 +45,9 @@ func (db *DB) Agents(ctx context.Context) (map[string]broker.Agent, error) {
 
 // WantAgent sets the wanted channel, version and delivery mode of a node's agent. Code:
 // node_not_found.
-func (db *DB) WantAgent(ctx context.Context, actor broker.Actor, nodeID string, channel broker.AgentChannel, pinned string, mode broker.DeliveryMode, reason string) (a broker.Agent, err error) {
+func (db *DB) WantAgent(ctx context.Context, actor broker.Actor, nodeID string, channel broker.AgentChannel, pinned string,
+	mode broker.DeliveryMode, reason string,
+) (a broker.Agent, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		before, err := t.ownAgent(ctx, nodeID)
 		if err != nil {
@@ -54,7 +58,8 @@ func (db *DB) WantAgent(ctx context.Context, actor broker.Actor, nodeID string, 
 		if a.Channel == before.Channel && a.Pinned == before.Pinned && a.Mode == before.Mode {
 			return nil
 		}
-		if _, err := t.ExecContext(ctx, `UPDATE node_agents SET channel = $1, pinned_version = $2, delivery_mode = $3 WHERE node_id = $4`, string(channel), pinned, string(mode), nodeID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE node_agents SET channel = $1, pinned_version = $2, delivery_mode = $3 WHERE node_id = $4`,
+			string(channel), pinned, string(mode), nodeID); err != nil {
 			return err
 		}
 		e := entry(actor, "agent.want", nodeID)
@@ -72,7 +77,9 @@ func (t *tx) ownAgent(ctx context.Context, nodeID string) (broker.Agent, error) 
 		return broker.Agent{}, err
 	}
 	fresh := broker.NewAgent(nodeID)
-	if _, err := t.ExecContext(ctx, `INSERT INTO node_agents (node_id, channel, delivery_mode) VALUES ($1, $2, $3) ON CONFLICT (node_id) DO NOTHING`, nodeID, string(fresh.Channel), string(fresh.Mode)); err != nil {
+	if _, err := t.ExecContext(ctx,
+		`INSERT INTO node_agents (node_id, channel, delivery_mode) VALUES ($1, $2, $3) ON CONFLICT (node_id) DO NOTHING`, nodeID,
+		string(fresh.Channel), string(fresh.Mode)); err != nil {
 		return fresh, err
 	}
 	return agent(ctx, t, nodeID, t.ForUpdate())
@@ -87,7 +94,8 @@ func (t *tx) saveBuild(ctx context.Context, nodeID string, b *taskcatalog.AgentB
 	if err != nil {
 		return err
 	}
-	if _, err := t.ExecContext(ctx, `UPDATE node_agents SET reported_commit = $1, reported_digest = $2, reported_at = $3, previous_version = $4, pins = $5 WHERE node_id = $6`, b.Commit, b.SHA256, sqlkit.Micros(t.now), b.Previous, sqlkit.JSON(b.Pins), nodeID); err != nil {
+	if _, err := t.ExecContext(ctx,
+		`UPDATE node_agents SET reported_commit = $1, reported_digest = $2, reported_at = $3, previous_version = $4, pins = $5 WHERE node_id = $6`, b.Commit, b.SHA256, sqlkit.Micros(t.now), b.Previous, sqlkit.JSON(b.Pins), nodeID); err != nil {
 		return err
 	}
 	return t.hearDelivery(ctx, a, b.Delivery)
@@ -106,6 +114,7 @@ func (t *tx) askReport(ctx context.Context, nodeID string) error {
 
 // RenewedAt returns when a node last got a certificate; zero: never.
 func (db *DB) RenewedAt(ctx context.Context, nodeID string) (renewed time.Time, err error) {
-	err = db.reader().QueryRowContext(ctx, `SELECT COALESCE(MAX(issued_at), 0) FROM certificates WHERE node_id = $1`, nodeID).Scan(sqlkit.ScanMicros(&renewed))
+	err = db.reader().QueryRowContext(ctx, `SELECT COALESCE(MAX(issued_at), 0) FROM certificates WHERE node_id = $1`,
+		nodeID).Scan(sqlkit.ScanMicros(&renewed))
 	return renewed, err
 }

@@ -20,7 +20,8 @@ const allocationWas = ` NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = allocat
 	AND (status IN ('expired', 'canceled') AND attempt = 0 OR status = 'failed' AND outcome = 'refused'))`
 
 func scanAllocation(row sqlkit.Row) (a broker.Allocation, err error) {
-	err = row.Scan(&a.ID, &a.NodeID, &a.Username, &a.Tenant, &a.HadRoot, sqlkit.ScanMicros(&a.Since), sqlkit.ScanMicros(&a.EndedAt), &a.ForcedBy)
+	err = row.Scan(&a.ID, &a.NodeID, &a.Username, &a.Tenant, &a.HadRoot, sqlkit.ScanMicros(&a.Since), sqlkit.ScanMicros(&a.EndedAt),
+		&a.ForcedBy)
 	return a, err
 }
 
@@ -66,7 +67,8 @@ type also struct {
 func (a also) Scan(into ...any) error { return a.row.Scan(append(into, a.last)...) }
 
 func allocations(ctx context.Context, r sqlkit.Runner, nodeID, which string) ([]broker.Allocation, error) {
-	return sqlkit.Collect(ctx, r, scanAllocation, `SELECT `+allocationColumns+` FROM allocations WHERE node_id = $1 AND `+which+` AND`+allocationWas+`
+	return sqlkit.Collect(ctx, r, scanAllocation, `SELECT `+allocationColumns+` FROM allocations WHERE node_id = $1 AND `+which+` AND`+
+		allocationWas+`
 		ORDER BY CASE WHEN ended_at = 0 THEN 0 ELSE 1 END, since DESC, allocation_id`, nodeID)
 }
 
@@ -98,7 +100,8 @@ func (t *tx) handTo(ctx context.Context, k broker.Task) error {
 // allocation that never existed, depends on the new task alone.
 func (t *tx) allocate(ctx context.Context, k broker.Task, p taskcatalog.ProvisionUserParams) error {
 	const anew = `(allocations.certified_by <> '' OR NOT` + allocationWas + `)`
-	_, err := t.ExecContext(ctx, `INSERT INTO allocations (node_id, allocation_id, username, tenant, had_root, task_id, since) VALUES ($1, $2, $3, $4, $5, $6, $7)
+	_, err := t.ExecContext(ctx,
+		`INSERT INTO allocations (node_id, allocation_id, username, tenant, had_root, task_id, since) VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (node_id, allocation_id) DO UPDATE SET username = excluded.username,
 			tenant = CASE WHEN excluded.tenant = '' THEN allocations.tenant ELSE excluded.tenant END,
 			had_root = excluded.had_root OR (allocations.had_root AND allocations.certified_by = ''),
@@ -111,7 +114,8 @@ func (t *tx) allocate(ctx context.Context, k broker.Task, p taskcatalog.Provisio
 
 // endAllocation records that a node no longer has the user of an allocation.
 func (t *tx) endAllocation(ctx context.Context, nodeID, allocationID string) error {
-	_, err := t.ExecContext(ctx, `UPDATE allocations SET ended_at = $1 WHERE node_id = $2 AND allocation_id = $3 AND ended_at = 0`, sqlkit.Micros(t.now), nodeID, allocationID)
+	_, err := t.ExecContext(ctx, `UPDATE allocations SET ended_at = $1 WHERE node_id = $2 AND allocation_id = $3 AND ended_at = 0`,
+		sqlkit.Micros(t.now), nodeID, allocationID)
 	return err
 }
 

@@ -29,7 +29,8 @@ type Attestation struct {
 const attestationColumns = `id, node_id, site, kind, device_id, statement, digest, issued_at, file`
 
 func scanAttestation(row sqlkit.Row) (a Attestation, err error) {
-	err = row.Scan(&a.ID, &a.NodeID, &a.Site, &a.Kind, &a.DeviceID, sqlkit.ScanRawJSON(&a.Statement), &a.Digest, sqlkit.ScanMicros(&a.IssuedAt), &a.File)
+	err = row.Scan(&a.ID, &a.NodeID, &a.Site, &a.Kind, &a.DeviceID, sqlkit.ScanRawJSON(&a.Statement), &a.Digest,
+		sqlkit.ScanMicros(&a.IssuedAt), &a.File)
 	return a, err
 }
 
@@ -57,7 +58,8 @@ func attestable(ctx context.Context, r sqlkit.Runner, n broker.Node, name string
 		d = all[which[0]]
 	}
 	var words int
-	if err := r.QueryRowContext(ctx, `SELECT COUNT(*) FROM attestations WHERE node_id = $1 AND kind = $2 AND device_id = $3`, n.ID, string(d.Kind), d.ID).Scan(&words); err != nil {
+	if err := r.QueryRowContext(ctx, `SELECT COUNT(*) FROM attestations WHERE node_id = $1 AND kind = $2 AND device_id = $3`, n.ID,
+		string(d.Kind), d.ID).Scan(&words); err != nil {
 		return d, "", err
 	}
 	refused := func(code, format string, args ...any) (broker.Device, string, error) {
@@ -65,15 +67,19 @@ func attestable(ctx context.Context, r sqlkit.Runner, n broker.Node, name string
 	}
 	switch {
 	case len(which) == 0:
-		return d, "", broker.Errorf(broker.NotFound, "device_unknown", "node %s has no part %q on record (see hostler node device list %s)", n.ID, shown, n.ID)
+		return d, "", broker.Errorf(broker.NotFound, "device_unknown", "node %s has no part %q on record (see hostler node device list %s)",
+			n.ID, shown, n.ID)
 	case len(which) > 1:
-		return refused("device_ambiguous", "%q of node %s: %d parts match (name the part by its identity: hostler node device list %s)", shown, n.ID, len(which), n.ID)
+		return refused("device_ambiguous", "%q of node %s: %d parts match (name the part by its identity: hostler node device list %s)",
+			shown, n.ID, len(which), n.ID)
 	case d.State == broker.DeviceFound || d.State == broker.DeviceUnexpected || d.In(f):
 		return refused("device_present", "%s %s of node %s: its agent reports that the part is present", d.Kind, d.ID, n.ID)
 	case d.State == broker.DeviceRemoved && words > 0:
-		return refused("device_attested", "%s %s of node %s: the part is already attested (see hostler node timeline %s)", d.Kind, d.ID, n.ID, n.ID)
+		return refused("device_attested", "%s %s of node %s: the part is already attested (see hostler node timeline %s)", d.Kind, d.ID,
+			n.ID, n.ID)
 	case d.State == broker.DeviceRemoved:
-		return refused("device_not_expected", "%s %s of node %s: its removal is already accepted, so the part is not expected", d.Kind, d.ID, n.ID)
+		return refused("device_not_expected", "%s %s of node %s: its removal is already accepted, so the part is not expected", d.Kind,
+			d.ID, n.ID)
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %s %s %d", n.ID, d.Kind, d.ID, words))
 	return d, "att-" + hex.EncodeToString(sum[:10]), nil
@@ -93,7 +99,8 @@ func (db *DB) KeepAttestation(ctx context.Context, actor broker.Actor, a Attesta
 		case err != nil:
 			return err
 		case id != a.ID || d.Kind != a.Kind:
-			return broker.Errorf(broker.Refused, "device_attested", "cannot attest %s %s of node %s: another request has attested it in the meantime", d.Kind, d.ID, n.ID)
+			return broker.Errorf(broker.Refused, "device_attested",
+				"cannot attest %s %s of node %s: another request has attested it in the meantime", d.Kind, d.ID, n.ID)
 		}
 		if _, err := t.ExecContext(ctx, `INSERT INTO attestations (`+attestationColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 			a.ID, n.ID, n.Site, string(a.Kind), a.DeviceID, string(a.Statement), a.Digest, sqlkit.Micros(a.IssuedAt), a.File); err != nil {
@@ -130,5 +137,6 @@ func (db *DB) Attestation(ctx context.Context, id string) (Attestation, error) {
 // Attestations returns a node's attestations since it was last handed out clean, oldest first: the
 // attestations for its next certificate.
 func (db *DB) Attestations(ctx context.Context, nodeID string) ([]Attestation, error) {
-	return sqlkit.Collect(ctx, db.reader(), scanAttestation, `SELECT `+attestationColumns+` FROM attestations WHERE node_id = $1 AND certified_by = '' ORDER BY issued_at, id`, nodeID)
+	return sqlkit.Collect(ctx, db.reader(), scanAttestation,
+		`SELECT `+attestationColumns+` FROM attestations WHERE node_id = $1 AND certified_by = '' ORDER BY issued_at, id`, nodeID)
 }

@@ -32,7 +32,8 @@ const auditColumns = `id, at, actor, action, subject, reason, before, after, cor
 
 func scanAudit(row sqlkit.Row) (SealedEntry, error) {
 	var e SealedEntry
-	err := row.Scan(&e.ID, sqlkit.ScanMicros(&e.At), &e.Actor, &e.Action, &e.Subject, &e.Reason, sqlkit.ScanRawJSON(&e.Before), sqlkit.ScanRawJSON(&e.After),
+	err := row.Scan(&e.ID, sqlkit.ScanMicros(&e.At), &e.Actor, &e.Action, &e.Subject, &e.Reason, sqlkit.ScanRawJSON(&e.Before),
+		sqlkit.ScanRawJSON(&e.After),
 		&e.CorrelationID, &e.Code, &e.Position, &e.Seal)
 	return e, err
 }

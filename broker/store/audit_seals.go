@@ -25,7 +25,9 @@ type AuditHead struct {
 // computes the seal of a row from the tip before. It returns the number sealed and the new tip.
 // Rows that commit late on PostgreSQL, with a lower id than a sealed row, come at the end. Without
 // unsealed rows it only reads.
-func (db *DB) SealAudit(ctx context.Context, limit int, seal func(before AuditTip, e broker.AuditEntry) string) (sealed int, tip AuditTip, err error) {
+func (db *DB) SealAudit(ctx context.Context, limit int, seal func(before AuditTip, e broker.AuditEntry) string) (sealed int, tip AuditTip,
+	err error,
+) {
 	var waiting bool
 	if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM audit_logs WHERE position = 0)`).Scan(&waiting); err != nil {
 		return 0, tip, err
@@ -36,16 +38,19 @@ func (db *DB) SealAudit(ctx context.Context, limit int, seal func(before AuditTi
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		sealed = 0
-		if err := t.QueryRowContext(ctx, `SELECT position, seal FROM audit_tip WHERE one = 1`+t.ForUpdate()).Scan(&tip.Position, &tip.Seal); err != nil {
+		if err := t.QueryRowContext(ctx, `SELECT position, seal FROM audit_tip WHERE one = 1`+t.ForUpdate()).Scan(&tip.Position,
+			&tip.Seal); err != nil {
 			return err
 		}
-		rows, err := sqlkit.Collect(ctx, t, scanAudit, `SELECT `+auditColumns+` FROM audit_logs WHERE position = 0 ORDER BY id LIMIT $1`, limit)
+		rows, err := sqlkit.Collect(ctx, t, scanAudit, `SELECT `+auditColumns+` FROM audit_logs WHERE position = 0 ORDER BY id LIMIT $1`,
+			limit)
 		if err != nil || len(rows) == 0 {
 			return err
 		}
 		for _, r := range rows {
 			tip = AuditTip{Position: tip.Position + 1, Seal: seal(tip, r.AuditEntry)}
-			if _, err := t.ExecContext(ctx, `UPDATE audit_logs SET position = $1, seal = $2 WHERE id = $3`, tip.Position, tip.Seal, r.ID); err != nil {
+			if _, err := t.ExecContext(ctx, `UPDATE audit_logs SET position = $1, seal = $2 WHERE id = $3`, tip.Position, tip.Seal,
+				r.ID); err != nil {
 				return err
 			}
 		}
@@ -94,7 +99,8 @@ func (db *DB) WalkAudit(ctx context.Context, from int64, f func(SealedEntry) err
 // SaveAuditHead stores a signed head.
 func (db *DB) SaveAuditHead(ctx context.Context, h AuditHead) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		_, err := t.ExecContext(ctx, `INSERT INTO audit_heads (position, seal, at, envelope) VALUES ($1, $2, $3, $4) ON CONFLICT (position) DO NOTHING`,
+		_, err := t.ExecContext(ctx,
+			`INSERT INTO audit_heads (position, seal, at, envelope) VALUES ($1, $2, $3, $4) ON CONFLICT (position) DO NOTHING`,
 			h.Position, h.Seal, sqlkit.Micros(h.At), h.Envelope)
 		return err
 	})
@@ -113,7 +119,8 @@ func (db *DB) AuditHeads(ctx context.Context) ([]AuditHead, error) {
 
 // LastAuditHead returns the newest head; position 0: none.
 func (db *DB) LastAuditHead(ctx context.Context) (AuditHead, error) {
-	heads, err := sqlkit.Collect(ctx, db.reader(), scanHead, `SELECT position, seal, at, envelope FROM audit_heads ORDER BY position DESC LIMIT 1`)
+	heads, err := sqlkit.Collect(ctx, db.reader(), scanHead,
+		`SELECT position, seal, at, envelope FROM audit_heads ORDER BY position DESC LIMIT 1`)
 	if err != nil || len(heads) == 0 {
 		return AuditHead{}, err
 	}

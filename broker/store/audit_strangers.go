@@ -161,7 +161,8 @@ func (t *tx) addStrangers(ctx context.Context, k strangerKind, of map[string]tal
 		return err
 	}
 	// The most refused sources get the places.
-	most := slices.SortedFunc(maps.Keys(of), func(a, b string) int { return cmp.Or(cmp.Compare(of[b].refusals, of[a].refusals), cmp.Compare(a, b)) })
+	most := slices.SortedFunc(maps.Keys(of),
+		func(a, b string) int { return cmp.Or(cmp.Compare(of[b].refusals, of[a].refusals), cmp.Compare(a, b)) })
 	for _, source := range most {
 		c := of[source]
 		if !slices.Contains(known, source) {
@@ -170,7 +171,8 @@ func (t *tx) addStrangers(ctx context.Context, k strangerKind, of map[string]tal
 			}
 			known = append(known, source)
 		}
-		if _, err := t.ExecContext(ctx, `INSERT INTO stranger_refusals (action, code, source, refusals, first_at, last_at) VALUES ($1, $2, $3, $4, $5, $6)
+		if _, err := t.ExecContext(ctx,
+			`INSERT INTO stranger_refusals (action, code, source, refusals, first_at, last_at) VALUES ($1, $2, $3, $4, $5, $6)
 			ON CONFLICT (action, code, source) DO UPDATE SET refusals = stranger_refusals.refusals + excluded.refusals,
 			first_at = CASE WHEN excluded.first_at < stranger_refusals.first_at THEN excluded.first_at ELSE stranger_refusals.first_at END,
 			last_at = CASE WHEN excluded.last_at > stranger_refusals.last_at THEN excluded.last_at ELSE stranger_refusals.last_at END`,
@@ -210,7 +212,8 @@ func (db *DB) SummariseStrangers(ctx context.Context) error {
 			return err
 		}
 		slices.SortFunc(rows, func(a, b strangerRow) int {
-			return cmp.Or(cmp.Compare(a.action, b.action), cmp.Compare(a.code, b.code), cmp.Compare(b.refusals, a.refusals), cmp.Compare(a.source, b.source))
+			return cmp.Or(cmp.Compare(a.action, b.action), cmp.Compare(a.code, b.code), cmp.Compare(b.refusals, a.refusals),
+				cmp.Compare(a.source, b.source))
 		})
 		for len(rows) > 0 {
 			kind, n := rows[0].strangerKind, 0

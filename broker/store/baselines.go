@@ -30,7 +30,8 @@ func (db *DB) AcceptBaseline(ctx context.Context, actor broker.Actor, nodeID, di
 		if err != nil || n.BaselineDigest == digest {
 			return err
 		}
-		if _, err := t.ExecContext(ctx, `INSERT INTO accepted_baselines (node_id, digest, accepted_by, reason, accepted_at) VALUES ($1, $2, $3, $4, $5)`,
+		if _, err := t.ExecContext(ctx,
+			`INSERT INTO accepted_baselines (node_id, digest, accepted_by, reason, accepted_at) VALUES ($1, $2, $3, $4, $5)`,
 			nodeID, digest, actor.Name, reason, sqlkit.Micros(t.now)); err != nil {
 			return err
 		}
@@ -44,7 +45,8 @@ func (db *DB) AcceptedBaselines(ctx context.Context, nodeID string) ([]AcceptedB
 		err = row.Scan(&a.Digest, &a.By, &a.Reason, sqlkit.ScanMicros(&a.At))
 		return a, err
 	}
-	return sqlkit.Collect(ctx, db.reader(), scan, `SELECT digest, accepted_by, reason, accepted_at FROM accepted_baselines WHERE node_id = $1 ORDER BY accepted_at`, nodeID)
+	return sqlkit.Collect(ctx, db.reader(), scan,
+		`SELECT digest, accepted_by, reason, accepted_at FROM accepted_baselines WHERE node_id = $1 ORDER BY accepted_at`, nodeID)
 }
 
 func (t *tx) saveBaseline(ctx context.Context, actor broker.Actor, nodeID, digest string, baseline []byte, reason string) error {
@@ -57,7 +59,8 @@ func (t *tx) saveBaseline(ctx context.Context, actor broker.Actor, nodeID, diges
 		digest, string(baseline), sqlkit.Micros(t.now)); err != nil {
 		return err
 	}
-	if _, err := t.ExecContext(ctx, `UPDATE nodes SET baseline_digest = $1, updated_at = $2 WHERE id = $3`, digest, sqlkit.Micros(t.now), nodeID); err != nil {
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET baseline_digest = $1, updated_at = $2 WHERE id = $3`, digest, sqlkit.Micros(t.now),
+		nodeID); err != nil {
 		return err
 	}
 	e := entry(actor, "node.baseline", nodeID)
@@ -70,7 +73,8 @@ func (t *tx) saveBaseline(ctx context.Context, actor broker.Actor, nodeID, diges
 // most limit baselines, and returns their number.
 func (db *DB) DropBaselines(ctx context.Context, before time.Time, limit int) (dropped int64, err error) {
 	const old = `created_at < $1 AND digest NOT IN (SELECT baseline_digest FROM nodes)`
-	digests, err := sqlkit.Collect(ctx, db.reader(), scanText, `SELECT digest FROM baselines WHERE `+old+` ORDER BY created_at LIMIT $2`, sqlkit.Micros(before), limit)
+	digests, err := sqlkit.Collect(ctx, db.reader(), scanText, `SELECT digest FROM baselines WHERE `+old+` ORDER BY created_at LIMIT $2`,
+		sqlkit.Micros(before), limit)
 	if err != nil || len(digests) == 0 {
 		return 0, err
 	}
@@ -83,7 +87,10 @@ func (db *DB) DropBaselines(ctx context.Context, before time.Time, limit int) (d
 			}
 			dropped += n
 		}
-		return t.audit(ctx, broker.AuditEntry{Actor: "system", Action: "baseline.dropped", Subject: "baselines", After: small("baselines", dropped, "taken_before", before.UTC().Format(time.RFC3339))})
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: "system", Action: "baseline.dropped", Subject: "baselines",
+			After: small("baselines", dropped, "taken_before", before.UTC().Format(time.RFC3339)),
+		})
 	})
 	return dropped, err
 }
@@ -93,7 +100,8 @@ func (db *DB) Baseline(ctx context.Context, digest string) ([]byte, error) {
 	var raw string
 	err := db.reader().QueryRowContext(ctx, `SELECT baseline FROM baselines WHERE digest = $1`, digest).Scan(&raw)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, broker.Errorf(broker.NotFound, "baseline_not_found", "there is no baseline %q (take one: hostler node baseline retake)", digest)
+		return nil, broker.Errorf(broker.NotFound, "baseline_not_found", "there is no baseline %q (take one: hostler node baseline retake)",
+			digest)
 	}
 	return []byte(raw), err
 }

@@ -26,7 +26,10 @@ type CleanCertificate struct {
 const cleanColumns = `id, run_id, node_id, site, mode, node_epoch, allocation_id, meets_policy, shortfalls, digest, issued_at, valid_until`
 
 func cleanFields(c *CleanCertificate) []any {
-	return []any{&c.ID, &c.RunID, &c.NodeID, &c.Site, &c.Mode, &c.NodeEpoch, &c.AllocationID, &c.MeetsPolicy, sqlkit.ScanJSON(&c.Shortfalls), &c.Digest, sqlkit.ScanMicros(&c.IssuedAt), sqlkit.ScanMicros(&c.ValidUntil)}
+	return []any{
+		&c.ID, &c.RunID, &c.NodeID, &c.Site, &c.Mode, &c.NodeEpoch, &c.AllocationID, &c.MeetsPolicy,
+		sqlkit.ScanJSON(&c.Shortfalls), &c.Digest, sqlkit.ScanMicros(&c.IssuedAt), sqlkit.ScanMicros(&c.ValidUntil),
+	}
 }
 
 // KeepCleanCertificate stores a certificate under its id, audited. A stored certificate with that
@@ -40,9 +43,11 @@ func (db *DB) KeepCleanCertificate(ctx context.Context, actor broker.Actor, c Cl
 		} else if broker.AsError(err).Kind != broker.NotFound {
 			return err
 		}
-		if _, err := t.ExecContext(ctx, `INSERT INTO clean_certificates (id, run_id, node_id, site, mode, node_epoch, allocation_id, meets_policy, shortfalls, digest, issued_at, valid_until, file)
+		if _, err := t.ExecContext(ctx,
+			`INSERT INTO clean_certificates (id, run_id, node_id, site, mode, node_epoch, allocation_id, meets_policy, shortfalls, digest, issued_at, valid_until, file)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
-			c.ID, c.RunID, c.NodeID, c.Site, c.Mode, c.NodeEpoch, c.AllocationID, c.MeetsPolicy, listText(c.Shortfalls), c.Digest, sqlkit.Micros(c.IssuedAt), sqlkit.Micros(c.ValidUntil), c.File); err != nil {
+			c.ID, c.RunID, c.NodeID, c.Site, c.Mode, c.NodeEpoch, c.AllocationID, c.MeetsPolicy, listText(c.Shortfalls), c.Digest,
+			sqlkit.Micros(c.IssuedAt), sqlkit.Micros(c.ValidUntil), c.File); err != nil {
 			return err
 		}
 		kept = c
@@ -59,9 +64,11 @@ func (db *DB) CleanCertificate(ctx context.Context, id string) (CleanCertificate
 }
 
 func cleanCertificate(ctx context.Context, r sqlkit.Runner, id string) (c CleanCertificate, err error) {
-	err = r.QueryRowContext(ctx, `SELECT `+cleanColumns+`, file FROM clean_certificates WHERE id = $1`, id).Scan(append(cleanFields(&c), &c.File)...)
+	err = r.QueryRowContext(ctx, `SELECT `+cleanColumns+`, file FROM clean_certificates WHERE id = $1`,
+		id).Scan(append(cleanFields(&c), &c.File)...)
 	if errors.Is(err, sql.ErrNoRows) {
-		return c, broker.Errorf(broker.NotFound, "certificate_not_found", "there is no clean certificate %q (see hostler certificate list)", id)
+		return c, broker.Errorf(broker.NotFound, "certificate_not_found", "there is no clean certificate %q (see hostler certificate list)",
+			id)
 	}
 	return c, err
 }

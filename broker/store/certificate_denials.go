@@ -59,7 +59,10 @@ func (db *DB) Deny(ctx context.Context, actor broker.Actor, serial, reason strin
 		words := strings.TrimPrefix(reason, DenyOperator)
 		if err := t.send(ctx, told{Site: n.Site, CorrelationID: correlationOf(ctx), Message: chain.Message{
 			Type: CertificateDeniedEvent, Subject: "node/" + n.ID,
-			Data: map[string]any{"node_id": n.ID, "hostname": n.Hostname, "site": n.Site, "serial": serial, "reason": words, "by": actor.Name},
+			Data: map[string]any{
+				"node_id": n.ID, "hostname": n.Hostname, "site": n.Site, "serial": serial, "reason": words,
+				"by": actor.Name,
+			},
 		}}); err != nil {
 			return err
 		}

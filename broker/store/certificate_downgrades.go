@@ -37,16 +37,21 @@ func (db *DB) AcceptDowngrade(ctx context.Context, actor broker.Actor, a Accepte
 		err := t.QueryRowContext(ctx, `SELECT status FROM chain_runs WHERE id = $1`+t.ForUpdate(), a.RunID).Scan(&status)
 		switch {
 		case errors.Is(err, sql.ErrNoRows) || err == nil && chain.Status(status).Ended():
-			return broker.Errorf(broker.Refused, "run_ended", "cannot accept a downgrade in run %s: the run has ended and issues no further certificate (start another turnover)", taskcatalog.Clean(a.RunID, 64))
+			return broker.Errorf(broker.Refused, "run_ended",
+				"cannot accept a downgrade in run %s: the run has ended and issues no further certificate (start another turnover)",
+				taskcatalog.Clean(a.RunID, 64))
 		case err != nil:
 			return err
 		}
-		first, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO accepted_downgrades (`+acceptedColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
+		first, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO accepted_downgrades (`+acceptedColumns+
+			`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING`,
 			a.RunID, a.NodeID, a.CertificateID, a.Device, a.Asked, a.Did, actor.Name, a.Reason, sqlkit.Micros(t.now)))
 		if err != nil {
 			return err
 		}
-		if kept, err = scanAccepted(t.QueryRowContext(ctx, `SELECT `+acceptedColumns+` FROM accepted_downgrades WHERE run_id = $1 AND device = $2 AND asked = $3 AND did = $4`, a.RunID, a.Device, a.Asked, a.Did)); err != nil || first == 0 {
+		if kept, err = scanAccepted(t.QueryRowContext(ctx,
+			`SELECT `+acceptedColumns+` FROM accepted_downgrades WHERE run_id = $1 AND device = $2 AND asked = $3 AND did = $4`, a.RunID,
+			a.Device, a.Asked, a.Did)); err != nil || first == 0 {
 			return err
 		}
 		e := entry(actor, "certificate.accept_downgrade", a.NodeID)
@@ -59,5 +64,6 @@ func (db *DB) AcceptDowngrade(ctx context.Context, actor broker.Actor, a Accepte
 
 // AcceptedDowngrades returns a run's accepted downgrades, oldest first.
 func (db *DB) AcceptedDowngrades(ctx context.Context, runID string) ([]AcceptedDowngrade, error) {
-	return sqlkit.Collect(ctx, db.reader(), scanAccepted, `SELECT `+acceptedColumns+` FROM accepted_downgrades WHERE run_id = $1 ORDER BY accepted_at, device, did`, runID)
+	return sqlkit.Collect(ctx, db.reader(), scanAccepted,
+		`SELECT `+acceptedColumns+` FROM accepted_downgrades WHERE run_id = $1 ORDER BY accepted_at, device, did`, runID)
 }

@@ -28,12 +28,14 @@ const certColumns = `serial, node_id, epoch, public_key, key_digest, not_before,
 
 func scanCert(row sqlkit.Row) (Certificate, error) {
 	var c Certificate
-	err := row.Scan(&c.Serial, &c.NodeID, &c.Epoch, &c.PublicKey, &c.PublicKeyDigest, sqlkit.ScanMicros(&c.NotBefore), sqlkit.ScanMicros(&c.NotAfter), sqlkit.ScanMicros(&c.IssuedAt), sqlkit.ScanMicros(&c.DeniedAt), &c.DenyReason)
+	err := row.Scan(&c.Serial, &c.NodeID, &c.Epoch, &c.PublicKey, &c.PublicKeyDigest, sqlkit.ScanMicros(&c.NotBefore),
+		sqlkit.ScanMicros(&c.NotAfter), sqlkit.ScanMicros(&c.IssuedAt), sqlkit.ScanMicros(&c.DeniedAt), &c.DenyReason)
 	return c, err
 }
 
 func (t *tx) addCert(ctx context.Context, nodeID string, epoch int64, keyDigest string, c IssuedCert) error {
-	_, err := t.ExecContext(ctx, `INSERT INTO certificates (serial, node_id, epoch, public_key, key_digest, pem, not_before, not_after, issued_at)
+	_, err := t.ExecContext(ctx,
+		`INSERT INTO certificates (serial, node_id, epoch, public_key, key_digest, pem, not_before, not_after, issued_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 		c.Serial, nodeID, epoch, c.PublicKey, keyDigest, c.PEM, sqlkit.Micros(c.NotBefore), sqlkit.Micros(c.NotAfter), sqlkit.Micros(t.now))
 	return err
@@ -80,14 +82,16 @@ func (db *DB) RecordRenewal(ctx context.Context, r Renewal) (n broker.Node, err 
 		if open, ok, err := t.openRotation(ctx, n.ID, n.Epoch); err != nil {
 			return err
 		} else if ok {
-			answer, err = t.secondHolder(ctx, n, open, r.Remote, "a renewal request used certificate "+r.OldSerial+", which a rotation is replacing")
+			answer, err = t.secondHolder(ctx, n, open, r.Remote,
+				"a renewal request used certificate "+r.OldSerial+", which a rotation is replacing")
 			return err
 		}
 		if err := t.addCert(ctx, r.NodeID, r.Epoch, r.PublicKeyDigest, r.Cert); err != nil {
 			return err
 		}
 		n.CertNotAfter = r.Cert.NotAfter.UTC()
-		if _, err := t.ExecContext(ctx, `UPDATE nodes SET cert_not_after = $1, updated_at = $2 WHERE id = $3`, sqlkit.Micros(r.Cert.NotAfter), sqlkit.Micros(t.now), r.NodeID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE nodes SET cert_not_after = $1, updated_at = $2 WHERE id = $3`,
+			sqlkit.Micros(r.Cert.NotAfter), sqlkit.Micros(t.now), r.NodeID); err != nil {
 			return err
 		}
 		if err := t.saveReport(ctx, &n, r.Report); err != nil {
@@ -117,13 +121,16 @@ func (t *tx) mayRenew(ctx context.Context, n broker.Node, r Renewal, e broker.Au
 	case n.Epoch != r.Epoch:
 		return refuse(superseded(n, r.Epoch), e)
 	case old.NodeID != r.NodeID || !old.DeniedAt.IsZero():
-		return refuse(broker.Errorf(broker.Forbidden, "certificate_denied", "cannot renew certificate %s of node %s: the certificate is denied or not on record (enrol the node again)", r.OldSerial, r.NodeID), e)
+		return refuse(broker.Errorf(broker.Forbidden, "certificate_denied",
+			"cannot renew certificate %s of node %s: the certificate is denied or not on record (enrol the node again)", r.OldSerial,
+			r.NodeID), e)
 	}
 	return nil
 }
 
 func superseded(n broker.Node, epoch int64) *broker.Error {
-	return broker.Errorf(broker.Forbidden, "epoch_superseded", "node %s has enrolled again: epoch %d is superseded by epoch %d", n.ID, epoch, n.Epoch)
+	return broker.Errorf(broker.Forbidden, "epoch_superseded", "node %s has enrolled again: epoch %d is superseded by epoch %d", n.ID,
+		epoch, n.Epoch)
 }
 
 // Certificate reads a certificate by its serial. Codes: certificate_not_found.
@@ -137,7 +144,8 @@ func (db *DB) Certificate(ctx context.Context, serial string) (Certificate, erro
 
 // Certificates lists a node's certificates, oldest first.
 func (db *DB) Certificates(ctx context.Context, nodeID string) ([]Certificate, error) {
-	return sqlkit.Collect(ctx, db.reader(), scanCert, `SELECT `+certColumns+` FROM certificates WHERE node_id = $1 ORDER BY issued_at, serial`, nodeID)
+	return sqlkit.Collect(ctx, db.reader(), scanCert, `SELECT `+certColumns+
+		` FROM certificates WHERE node_id = $1 ORDER BY issued_at, serial`, nodeID)
 }
 
 // IssuedCerts returns the certificates of a node's enrolment issued up to a time, as the node
@@ -169,7 +177,10 @@ func (db *DB) DropCertificates(ctx context.Context, before time.Time, limit int)
 			}
 			dropped += n
 		}
-		return t.audit(ctx, broker.AuditEntry{Actor: "system", Action: "certificate.dropped", Subject: "certificates", After: small("certificates", dropped, "ran_out_before", before.UTC().Format(time.RFC3339))})
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: "system", Action: "certificate.dropped", Subject: "certificates",
+			After: small("certificates", dropped, "ran_out_before", before.UTC().Format(time.RFC3339)),
+		})
 	})
 	return dropped, err
 }

@@ -26,9 +26,12 @@ const runColumns = `id, kind, list, site, batch, subject, correlation_id, status
 
 func runFields(r *chain.Record, f *chain.Failure) []any {
 	return []any{
-		&r.ID, &r.Kind, &r.List, &r.Site, &r.Batch, &r.Subject, &r.CorrelationID, &r.Status, &r.Stage, &r.Direction, &r.Attempt, sqlkit.ScanJSON(&r.Progress), sqlkit.ScanRawJSON(&r.State),
-		sqlkit.ScanMicros(&r.EnteredAt), sqlkit.ScanMicros(&r.DueAt), &r.Version, &r.Owner, sqlkit.ScanMicros(&r.LeaseTill), &r.Held, &r.Waiting, &r.Asked, &r.AskedBy, &r.AskedCause,
-		&f.Class, &f.Code, &f.Message, sqlkit.ScanRawJSON(&f.Details), &r.NextAction, &r.RequestedBy, sqlkit.ScanMicros(&r.RequestedAt), sqlkit.ScanMicros(&r.StartedAt), sqlkit.ScanMicros(&r.CompletedAt), sqlkit.ScanMicros(&r.UpdatedAt),
+		&r.ID, &r.Kind, &r.List, &r.Site, &r.Batch, &r.Subject, &r.CorrelationID, &r.Status, &r.Stage, &r.Direction, &r.Attempt,
+		sqlkit.ScanJSON(&r.Progress), sqlkit.ScanRawJSON(&r.State),
+		sqlkit.ScanMicros(&r.EnteredAt), sqlkit.ScanMicros(&r.DueAt), &r.Version, &r.Owner, sqlkit.ScanMicros(&r.LeaseTill), &r.Held,
+		&r.Waiting, &r.Asked, &r.AskedBy, &r.AskedCause,
+		&f.Class, &f.Code, &f.Message, sqlkit.ScanRawJSON(&f.Details), &r.NextAction, &r.RequestedBy, sqlkit.ScanMicros(&r.RequestedAt),
+		sqlkit.ScanMicros(&r.StartedAt), sqlkit.ScanMicros(&r.CompletedAt), sqlkit.ScanMicros(&r.UpdatedAt),
 	}
 }
 
@@ -93,7 +96,8 @@ func (db *DB) Insert(ctx context.Context, runs []chain.NewRun, batch *chain.Batc
 func (t *tx) requested(ctx context.Context, runs []chain.NewRun, batch *chain.Batch) error {
 	if batch != nil {
 		batch.RequestedAt = t.now
-		if _, err := t.ExecContext(ctx, `UPDATE chain_batches SET requested_at = $1 WHERE id = $2`, sqlkit.Micros(t.now), batch.ID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE chain_batches SET requested_at = $1 WHERE id = $2`, sqlkit.Micros(t.now),
+			batch.ID); err != nil {
 			return err
 		}
 	}
@@ -101,7 +105,8 @@ func (t *tx) requested(ctx context.Context, runs []chain.NewRun, batch *chain.Ba
 		r.Record = r.Stamped(t.now)
 		r.RequestedAt = t.now
 		runs[i] = r
-		if _, err := t.ExecContext(ctx, `UPDATE chain_runs SET requested_at = $1, updated_at = $1 WHERE id = $2`, sqlkit.Micros(t.now), r.ID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE chain_runs SET requested_at = $1, updated_at = $1 WHERE id = $2`, sqlkit.Micros(t.now),
+			r.ID); err != nil {
 			return err
 		}
 		if err := t.audit(ctx, broker.AuditEntry{
@@ -120,7 +125,8 @@ func (db *DB) verdict(ctx context.Context, fn func(ctx context.Context, t *tx) e
 	err := db.write(ctx, func(ctx context.Context, t *tx) error {
 		no = nil
 		err := fn(ctx, t)
-		if errors.Is(err, chain.ErrLost) || isA[*chain.Locked](err) || isA[*chain.EffectRefused](err) || isA[*chain.Refused](err) || isA[*BegunBefore](err) {
+		if errors.Is(err, chain.ErrLost) || isA[*chain.Locked](err) || isA[*chain.EffectRefused](err) || isA[*chain.Refused](err) ||
+			isA[*BegunBefore](err) {
 			no = err
 		}
 		return err
@@ -137,9 +143,11 @@ func isA[E error](err error) bool {
 }
 
 func (t *tx) insertRun(ctx context.Context, r chain.NewRun) error {
-	n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO chain_runs (id, kind, site, batch, subject, correlation_id, status, stage, direction, attempt, progress, state, due_at, spread,
+	n, err := sqlkit.Changed(t.ExecContext(ctx,
+		`INSERT INTO chain_runs (id, kind, site, batch, subject, correlation_id, status, stage, direction, attempt, progress, state, due_at, spread,
 			requested_by, requested_at, updated_at, list) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $16, $17) ON CONFLICT (id) DO NOTHING`,
-		r.ID, r.Kind, r.Site, r.Batch, r.Subject, r.CorrelationID, string(r.Status), r.Stage, string(r.Direction), r.Attempt, sqlkit.JSON(r.Progress), string(r.State),
+		r.ID, r.Kind, r.Site, r.Batch, r.Subject, r.CorrelationID, string(r.Status), r.Stage, string(r.Direction), r.Attempt,
+		sqlkit.JSON(r.Progress), string(r.State),
 		sqlkit.Micros(r.DueAt), r.Spread, r.RequestedBy, sqlkit.Micros(t.now), r.List))
 	if err == nil && n == 0 {
 		return chain.Exists("run", r.ID)
@@ -151,7 +159,9 @@ func (t *tx) insertRun(ctx context.Context, r chain.NewRun) error {
 // sorted order, so that two runs that want the same locks do not deadlock.
 func (t *tx) takeLocks(ctx context.Context, runID string, names []string) (taken []chain.Taken, err error) {
 	for _, name := range slices.Sorted(slices.Values(names)) {
-		n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO chain_locks (name, run_id, taken_at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING`, name, runID, sqlkit.Micros(t.now)))
+		n, err := sqlkit.Changed(t.ExecContext(ctx,
+			`INSERT INTO chain_locks (name, run_id, taken_at) VALUES ($1, $2, $3) ON CONFLICT (name) DO NOTHING`, name, runID,
+			sqlkit.Micros(t.now)))
 		if err != nil {
 			return nil, err
 		}
@@ -179,7 +189,9 @@ func (t *tx) hadBy(ctx context.Context, lock, runID string) error {
 	if kind != "node" && kind != "agent" {
 		return nil
 	}
-	_, err := t.ExecContext(ctx, `INSERT INTO node_runs (node_id, run_id, since) VALUES ($1, $2, $3) ON CONFLICT (node_id, run_id) DO NOTHING`, nodeID, runID, sqlkit.Micros(t.now))
+	_, err := t.ExecContext(ctx,
+		`INSERT INTO node_runs (node_id, run_id, since) VALUES ($1, $2, $3) ON CONFLICT (node_id, run_id) DO NOTHING`, nodeID, runID,
+		sqlkit.Micros(t.now))
 	return err
 }
 
@@ -270,7 +282,8 @@ const recentEvents = `WITH RECURSIVE stages (stage) AS (
 const eventColumns = `id, run_id, at, stage, direction, attempt, status, message, details`
 
 func scanEvent(row sqlkit.Row) (e chain.Event, err error) {
-	err = row.Scan(&e.ID, &e.RunID, sqlkit.ScanMicros(&e.At), &e.Stage, &e.Direction, &e.Attempt, &e.Status, &e.Message, sqlkit.ScanRawJSON(&e.Details))
+	err = row.Scan(&e.ID, &e.RunID, sqlkit.ScanMicros(&e.At), &e.Stage, &e.Direction, &e.Attempt, &e.Status, &e.Message,
+		sqlkit.ScanRawJSON(&e.Details))
 	return e, err
 }
 
@@ -283,7 +296,8 @@ func (db *DB) NextDue(ctx context.Context) (time.Time, error) {
 	var next sql.NullInt64
 	// Runs that wait in a batch, claimed by no broker, may be due already by the thousands.
 	err := db.reader().QueryRowContext(ctx, `SELECT MIN(due) FROM (
-			SELECT MIN(CASE WHEN lease_until > due_at THEN lease_until ELSE due_at END) AS due FROM chain_runs WHERE `+freely+` AND (due_at > $1 OR lease_until > $1)
+			SELECT MIN(CASE WHEN lease_until > due_at THEN lease_until ELSE due_at END) AS due FROM chain_runs WHERE `+freely+
+		` AND (due_at > $1 OR lease_until > $1)
 			UNION ALL SELECT MIN(due_at) FROM chain_runs WHERE batch <> '' AND status = 'pending' AND due_at > $1
 			UNION ALL SELECT MIN(probe_at) FROM chain_holds WHERE until_at = 0 AND kind = 'unreachable' AND probe_at > $1
 		) AS moments`, sqlkit.Micros(db.Now())).Scan(&next)

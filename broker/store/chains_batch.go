@@ -13,8 +13,10 @@ import (
 const batchColumns = `id, kind, site, parallel, stop_after, last_stage, last_class, in_a_row, stopped_at, stop_reason, requested_by, requested_at`
 
 func batch(ctx context.Context, r sqlkit.Runner, id, lock string) (b chain.Batch, err error) {
-	err = r.QueryRowContext(ctx, `SELECT `+batchColumns+` FROM chain_batches WHERE id = $1`+lock, id).Scan(&b.ID, &b.Kind, &b.Site, &b.Parallel, &b.StopAfter,
-		&b.LastStage, &b.LastClass, &b.InARow, sqlkit.ScanMicros(&b.StoppedAt), &b.StopReason, &b.RequestedBy, sqlkit.ScanMicros(&b.RequestedAt))
+	err = r.QueryRowContext(ctx, `SELECT `+batchColumns+` FROM chain_batches WHERE id = $1`+lock, id).Scan(&b.ID, &b.Kind, &b.Site,
+		&b.Parallel, &b.StopAfter,
+		&b.LastStage, &b.LastClass, &b.InARow, sqlkit.ScanMicros(&b.StoppedAt), &b.StopReason, &b.RequestedBy,
+		sqlkit.ScanMicros(&b.RequestedAt))
 	if errors.Is(err, sql.ErrNoRows) {
 		return b, chain.NotFound("batch", id)
 	}
@@ -22,7 +24,8 @@ func batch(ctx context.Context, r sqlkit.Runner, id, lock string) (b chain.Batch
 }
 
 func (t *tx) insertBatch(ctx context.Context, b chain.Batch) error {
-	n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO chain_batches (id, kind, site, parallel, stop_after, requested_by, requested_at) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO NOTHING`,
+	n, err := sqlkit.Changed(t.ExecContext(ctx,
+		`INSERT INTO chain_batches (id, kind, site, parallel, stop_after, requested_by, requested_at) VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (id) DO NOTHING`,
 		b.ID, b.Kind, b.Site, b.Parallel, b.StopAfter, b.RequestedBy, sqlkit.Micros(b.RequestedAt)))
 	if err == nil && n == 0 {
 		return chain.Exists("batch", b.ID)
@@ -31,7 +34,8 @@ func (t *tx) insertBatch(ctx context.Context, b chain.Batch) error {
 }
 
 func (t *tx) writeBatch(ctx context.Context, b chain.Batch) error {
-	_, err := t.ExecContext(ctx, `UPDATE chain_batches SET last_stage = $1, last_class = $2, in_a_row = $3, stopped_at = $4, stop_reason = $5 WHERE id = $6`,
+	_, err := t.ExecContext(ctx,
+		`UPDATE chain_batches SET last_stage = $1, last_class = $2, in_a_row = $3, stopped_at = $4, stop_reason = $5 WHERE id = $6`,
 		b.LastStage, string(b.LastClass), b.InARow, sqlkit.Micros(b.StoppedAt), b.StopReason, b.ID)
 	return err
 }

@@ -79,7 +79,8 @@ func claimQuery(c chain.Claim, among string, now time.Time) (string, []any) {
 	if c.Lists != nil {
 		strange := sqlkit.Where{Args: w.Args}
 		sqlkit.In(&strange, "list", append([]string{""}, c.Lists...))
-		strange.Add(`(status <> 'pending' AND due_at <= ? AND updated_at <= ?)`, sqlkit.Micros(now.Add(-chain.Strange)), sqlkit.Micros(now.Add(-chain.Strange)))
+		strange.Add(`(status <> 'pending' AND due_at <= ? AND updated_at <= ?)`, sqlkit.Micros(now.Add(-chain.Strange)),
+			sqlkit.Micros(now.Add(-chain.Strange)))
 		w.Args, w.Terms = strange.Args, append(w.Terms, "("+strings.Join(strange.Terms, " OR ")+")")
 	}
 	return `SELECT id FROM chain_runs` + w.String() + ` ORDER BY due_at, id LIMIT 1`, w.Args
@@ -134,7 +135,9 @@ func (t *tx) takePlace(ctx context.Context, r chain.Record) error {
 		return err
 	}
 	var moving int
-	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM chain_runs WHERE batch <> '' AND site = $1 AND status IN ('running', 'compensating')`, r.Site).Scan(&moving); err != nil {
+	if err := t.QueryRowContext(ctx,
+		`SELECT COUNT(*) FROM chain_runs WHERE batch <> '' AND site = $1 AND status IN ('running', 'compensating')`,
+		r.Site).Scan(&moving); err != nil {
 		return err
 	}
 	if moving >= b.Parallel || !b.StoppedAt.IsZero() && r.StartedAt.IsZero() {
@@ -153,7 +156,8 @@ func (t *tx) takeProbe(ctx context.Context, site string) (probe bool, err error)
 	if err != nil || len(holds) == 0 {
 		return false, err
 	}
-	n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE chain_holds SET probe_at = $1 WHERE site = $2 AND kind = 'unreachable' AND until_at = 0 AND probe_at <= $3`,
+	n, err := sqlkit.Changed(t.ExecContext(ctx,
+		`UPDATE chain_holds SET probe_at = $1 WHERE site = $2 AND kind = 'unreachable' AND until_at = 0 AND probe_at <= $3`,
 		sqlkit.Micros(t.now.Add(chain.ProbeEvery)), site, sqlkit.Micros(t.now)))
 	if err == nil && n < int64(len(holds)) {
 		err = errAgain
@@ -165,7 +169,8 @@ func (t *tx) takeProbe(ctx context.Context, site string) (probe bool, err error)
 func (db *DB) Renew(ctx context.Context, r *chain.Record, lease time.Duration) error {
 	var n int64
 	err := db.write(ctx, func(ctx context.Context, t *tx) (err error) {
-		n, err = sqlkit.Changed(t.ExecContext(ctx, `UPDATE chain_runs SET lease_until = $1 WHERE id = $2 AND version = $3 AND lease_owner = $4 AND lease_until > $5`,
+		n, err = sqlkit.Changed(t.ExecContext(ctx,
+			`UPDATE chain_runs SET lease_until = $1 WHERE id = $2 AND version = $3 AND lease_owner = $4 AND lease_until > $5`,
 			sqlkit.Micros(t.now.Add(lease)), r.ID, r.Version, r.Owner, sqlkit.Micros(t.now)))
 		return err
 	})

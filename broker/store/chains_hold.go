@@ -36,7 +36,8 @@ func (t *tx) placeHold(ctx context.Context, actor chain.Actor, h chain.SiteHold)
 		}
 	}
 	h.By, h.Since = actor.Name, t.now
-	n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO chain_holds (site, kind, reason, placed_by, since, probe_at) VALUES ($1, $2, $3, $4, $5, $6)
+	n, err := sqlkit.Changed(t.ExecContext(ctx,
+		`INSERT INTO chain_holds (site, kind, reason, placed_by, since, probe_at) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT DO NOTHING`, h.Site, string(h.Kind), h.Reason, h.By, sqlkit.Micros(t.now), sqlkit.Micros(t.now.Add(chain.ProbeEvery))))
 	if err != nil || n == 0 {
 		return err // the hold exists already and was announced
@@ -44,7 +45,10 @@ func (t *tx) placeHold(ctx context.Context, actor chain.Actor, h chain.SiteHold)
 	if err := t.send(ctx, told{Message: h.Placed(), Site: cmp.Or(h.Site, AllSites), CorrelationID: correlationOf(ctx)}); err != nil {
 		return err
 	}
-	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: h.Kind.Action(), Subject: h.About(), Reason: h.Reason, After: small("role", actor.Role)})
+	return t.audit(ctx, broker.AuditEntry{
+		Actor: actor.Name, Action: h.Kind.Action(), Subject: h.About(), Reason: h.Reason,
+		After: small("role", actor.Role),
+	})
 }
 
 // LiftHold implements chain.Store.
@@ -58,18 +62,24 @@ const anybody = "*"
 // liftHold ends the holds placed by the given actor, and spreads the due times of the runs that
 // waited for them. Each lifted hold is announced again.
 func (t *tx) liftHold(ctx context.Context, actor chain.Actor, site string, kind chain.HoldKind, by, reason string) error {
-	lifted, err := sqlkit.Collect(ctx, t, scanHold, `UPDATE chain_holds SET until_at = $1 WHERE site = $2 AND kind = $3 AND until_at = 0 AND ($4 = '*' OR placed_by = $4) RETURNING `+holdColumns,
+	lifted, err := sqlkit.Collect(ctx, t, scanHold,
+		`UPDATE chain_holds SET until_at = $1 WHERE site = $2 AND kind = $3 AND until_at = 0 AND ($4 = '*' OR placed_by = $4) RETURNING `+
+			holdColumns,
 		sqlkit.Micros(t.now), site, string(kind), by)
 	if err != nil || len(lifted) == 0 {
 		return err
 	}
 	slices.SortStableFunc(lifted, func(a, b chain.SiteHold) int { return a.Since.Compare(b.Since) })
 	var standing int
-	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM chain_holds WHERE until_at = 0 AND site = $1 AND kind = $2`, site, string(kind)).Scan(&standing); err != nil {
+	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM chain_holds WHERE until_at = 0 AND site = $1 AND kind = $2`, site,
+		string(kind)).Scan(&standing); err != nil {
 		return err
 	}
 	for _, h := range lifted {
-		if err := t.send(ctx, told{Message: h.Lifted(standing), Site: cmp.Or(site, AllSites), CorrelationID: correlationOf(ctx)}); err != nil {
+		if err := t.send(ctx, told{
+			Message: h.Lifted(standing), Site: cmp.Or(site, AllSites),
+			CorrelationID: correlationOf(ctx),
+		}); err != nil {
 			return err
 		}
 		if err := t.audit(ctx, broker.AuditEntry{
@@ -87,8 +97,11 @@ func (t *tx) liftHold(ctx context.Context, actor chain.Actor, site string, kind 
 			return err
 		}
 	}
-	if _, err := t.ExecContext(ctx, `UPDATE chain_runs SET due_at = CASE WHEN lease_until > $1 OR due_at > $1 + spread * $2 THEN due_at ELSE $1 + spread * $2 END
-		WHERE `+openRuns+` AND status IN ('pending', 'running', 'compensating') AND ($3 = '' OR site = $3)`, sqlkit.Micros(t.now), chain.SpreadOver.Microseconds()/1000, site); err != nil {
+	if _, err := t.ExecContext(ctx,
+		`UPDATE chain_runs SET due_at = CASE WHEN lease_until > $1 OR due_at > $1 + spread * $2 THEN due_at ELSE $1 + spread * $2 END
+		WHERE `+openRuns+
+			` AND status IN ('pending', 'running', 'compensating') AND ($3 = '' OR site = $3)`, sqlkit.Micros(t.now),
+		chain.SpreadOver.Microseconds()/1000, site); err != nil {
 		return err
 	}
 	t.hint(HintRun, "")

@@ -10,14 +10,19 @@ import (
 )
 
 // Act implements chain.Store.
-func (db *DB) Act(ctx context.Context, o chain.Order, decide func(time.Time, chain.Record) (chain.Change, error)) (out chain.Record, err error) {
+func (db *DB) Act(ctx context.Context, o chain.Order, decide func(time.Time, chain.Record) (chain.Change, error)) (out chain.Record,
+	err error,
+) {
 	err = db.verdict(ctx, func(ctx context.Context, t *tx) error {
 		was, err := run(ctx, t, o.ID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
 		t.now = t.clock() // after the wait for the row
-		e := broker.AuditEntry{Actor: o.Actor.Name, Action: "run." + string(o.Action), Subject: "run/" + o.ID, Reason: o.Reason, Before: runPlace(was)}
+		e := broker.AuditEntry{
+			Actor: o.Actor.Name, Action: "run." + string(o.Action), Subject: "run/" + o.ID, Reason: o.Reason,
+			Before: runPlace(was),
+		}
 		c, err := decide(t.now, was)
 		if no, ok := errors.AsType[*chain.Refused](err); ok {
 			e.Code, e.Reason, e.After = no.Code, no.Message, small("role", o.Actor.Role, "reason", o.Reason)
@@ -61,6 +66,7 @@ func (t *tx) act(ctx context.Context, was chain.Record, c chain.Change) (chain.R
 			return r, err
 		}
 	}
-	_, err := t.ExecContext(ctx, `UPDATE chain_runs SET asked = $1, asked_by = $2, asked_reason = $3 WHERE id = $4`, string(r.Asked), r.AskedBy, r.AskedCause, r.ID)
+	_, err := t.ExecContext(ctx, `UPDATE chain_runs SET asked = $1, asked_by = $2, asked_reason = $3 WHERE id = $4`, string(r.Asked),
+		r.AskedBy, r.AskedCause, r.ID)
 	return r, err
 }

@@ -82,7 +82,8 @@ func (t *tx) save(ctx context.Context, c chain.Change) error {
 // fence locks the row of a run that is unchanged since its claim, and returns the request made by
 // an operator meanwhile.
 func (t *tx) fence(ctx context.Context, was chain.Record) (asked chain.Ask, by string, err error) {
-	err = t.QueryRowContext(ctx, `SELECT asked, asked_by FROM chain_runs WHERE id = $1 AND version = $2 AND lease_owner = $3`+t.ForUpdate(), was.ID, was.Version, was.Owner).Scan(&asked, &by)
+	err = t.QueryRowContext(ctx, `SELECT asked, asked_by FROM chain_runs WHERE id = $1 AND version = $2 AND lease_owner = $3`+t.ForUpdate(),
+		was.ID, was.Version, was.Owner).Scan(&asked, &by)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", "", chain.ErrLost
 	}
@@ -96,13 +97,16 @@ func (t *tx) writeRun(ctx context.Context, r chain.Record) error {
 	if r.Failure != nil {
 		f = *r.Failure
 	}
-	_, err := t.ExecContext(ctx, `UPDATE chain_runs SET status = $1, stage = $2, direction = $3, attempt = $4, progress = $5, entered_at = $6, due_at = $7,
+	_, err := t.ExecContext(ctx,
+		`UPDATE chain_runs SET status = $1, stage = $2, direction = $3, attempt = $4, progress = $5, entered_at = $6, due_at = $7,
 			version = $8, lease_owner = $9, lease_until = $10, held = $11, waiting = $12, asked = $13,
 			failure_class = $14, error_code = $15, error_message = $16, error_details = $17, next_action = $18, started_at = $19, completed_at = $20, updated_at = $21, list = $22
 		WHERE id = $23`,
-		string(r.Status), r.Stage, string(r.Direction), r.Attempt, sqlkit.JSON(r.Progress), sqlkit.Micros(r.EnteredAt), sqlkit.Micros(r.DueAt),
+		string(r.Status), r.Stage, string(r.Direction), r.Attempt, sqlkit.JSON(r.Progress), sqlkit.Micros(r.EnteredAt),
+		sqlkit.Micros(r.DueAt),
 		r.Version, r.Owner, sqlkit.Micros(r.LeaseTill), r.Held, r.Waiting, string(r.Asked),
-		string(f.Class), f.Code, f.Message, string(f.Details), r.NextAction, sqlkit.Micros(r.StartedAt), sqlkit.Micros(r.CompletedAt), sqlkit.Micros(r.UpdatedAt), r.List, r.ID)
+		string(f.Class), f.Code, f.Message, string(f.Details), r.NextAction, sqlkit.Micros(r.StartedAt), sqlkit.Micros(r.CompletedAt),
+		sqlkit.Micros(r.UpdatedAt), r.List, r.ID)
 	return err
 }
 
@@ -115,8 +119,10 @@ func (t *tx) writeState(ctx context.Context, r chain.Record) error {
 func (t *tx) tellOf(ctx context.Context, c chain.Change) error {
 	r := c.Record
 	for _, e := range c.Events {
-		if _, err := t.ExecContext(ctx, `INSERT INTO chain_events (run_id, at, stage, direction, attempt, status, message, details) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-			r.ID, sqlkit.Micros(t.now), e.Stage, string(e.Direction), e.Attempt, string(e.Status), e.Message, string(e.Details)); err != nil {
+		if _, err := t.ExecContext(ctx,
+			`INSERT INTO chain_events (run_id, at, stage, direction, attempt, status, message, details) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			r.ID, sqlkit.Micros(t.now), e.Stage, string(e.Direction), e.Attempt, string(e.Status), e.Message,
+			string(e.Details)); err != nil {
 			return err
 		}
 	}

@@ -37,7 +37,9 @@ func (t *tx) lock(ctx context.Context, statement string, gate int64) error {
 // handed out. Freezes stack: each operator's freeze stands, with its reason, until it is itself
 // lifted. standing lists all standing freezes, oldest first. placed reports whether this freeze is
 // new: the same words of the same operator are the same freeze. Codes: site_not_found.
-func (db *DB) Freeze(ctx context.Context, actor broker.Actor, site, reason string) (h chain.SiteHold, standing []chain.SiteHold, placed bool, err error) {
+func (db *DB) Freeze(ctx context.Context, actor broker.Actor, site, reason string) (h chain.SiteHold, standing []chain.SiteHold,
+	placed bool, err error,
+) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		if err := t.siteKnown(ctx, site); err != nil {
 			return err
@@ -65,7 +67,9 @@ func (db *DB) Freeze(ctx context.Context, actor broker.Actor, site, reason strin
 // a task to fetch. Other operators' freezes stand, since only their authors know the purpose; a
 // platform admin lifts them too, with force. lifted and standing are the lifted freezes and the
 // freezes that remain. Codes: site_not_found, freeze_of_another.
-func (db *DB) Unfreeze(ctx context.Context, actor broker.Actor, site, reason string, force bool) (lifted, standing []chain.SiteHold, err error) {
+func (db *DB) Unfreeze(ctx context.Context, actor broker.Actor, site, reason string, force bool) (lifted, standing []chain.SiteHold,
+	err error,
+) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		lifted, standing = nil, nil
 		if err := t.shutOut(ctx); err != nil {
@@ -88,7 +92,9 @@ func (db *DB) Unfreeze(ctx context.Context, actor broker.Actor, site, reason str
 			lifted = append(lifted, h)
 		}
 		if len(lifted) == 0 || force && !forced && len(standing) > 0 {
-			return refuse(broker.Errorf(broker.Forbidden, "freeze_of_another", "cannot lift the freeze of %s: %s (ask the operators named, or a platform admin, who can lift it with --force)", wording(standing[0]), placers(standing)),
+			return refuse(broker.Errorf(broker.Forbidden, "freeze_of_another",
+				"cannot lift the freeze of %s: %s (ask the operators named, or a platform admin, who can lift it with --force)",
+				wording(standing[0]), placers(standing)),
 				broker.AuditEntry{Actor: actor.Name, Action: chain.Freeze.Lifting(), Subject: standing[0].About(), Reason: reason})
 		}
 		by := actor.Name
@@ -123,16 +129,20 @@ func (t *tx) siteKnown(ctx context.Context, site string) error {
 		return nil
 	}
 	var known bool
-	err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM maas_sites WHERE name = $1) OR EXISTS (SELECT 1 FROM nodes WHERE site = $1 AND status <> 'deleted')`, site).Scan(&known)
+	err := t.QueryRowContext(ctx,
+		`SELECT EXISTS (SELECT 1 FROM maas_sites WHERE name = $1) OR EXISTS (SELECT 1 FROM nodes WHERE site = $1 AND status <> 'deleted')`,
+		site).Scan(&known)
 	if err == nil && !known {
-		err = broker.Errorf(broker.NotFound, "site_not_found", "there is no site %q, and no node has a site of that name (see hostler site list)", site)
+		err = broker.Errorf(broker.NotFound, "site_not_found",
+			"there is no site %q, and no node has a site of that name (see hostler site list)", site)
 	}
 	return err
 }
 
 // freezesOf returns the standing freezes of exactly this site, oldest first.
 func (t *tx) freezesOf(ctx context.Context, site string) ([]chain.SiteHold, error) {
-	return sqlkit.Collect(ctx, t, scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 AND kind = 'freeze' AND site = $1 ORDER BY id`, site)
+	return sqlkit.Collect(ctx, t, scanHold, `SELECT `+holdColumns+
+		` FROM chain_holds WHERE until_at = 0 AND kind = 'freeze' AND site = $1 ORDER BY id`, site)
 }
 
 // StandingHolds lists the holds standing now at these sites (nil: every site), and those of all
@@ -173,14 +183,16 @@ func (db *DB) UnderWay(ctx context.Context, sites []string) (tasks, runs int64, 
 // broker serves.
 func (t *tx) heldClasses(ctx context.Context, site string, restored bool, open []openTask) (held []taskcatalog.Class, err error) {
 	if !slices.ContainsFunc(open, func(o openTask) bool {
-		return o.Status == broker.TaskQueued && (o.Class == taskcatalog.ClassDestructive || restored && o.Class == taskcatalog.ClassMutating)
+		return o.Status == broker.TaskQueued && (o.Class == taskcatalog.ClassDestructive || restored &&
+			o.Class == taskcatalog.ClassMutating)
 	}) {
 		return nil, nil
 	}
 	if err := t.passFreezes(ctx); err != nil {
 		return nil, err
 	}
-	kinds, err := sqlkit.Collect(ctx, t, scanText, `SELECT kind FROM chain_holds WHERE until_at = 0 AND kind IN ('freeze', 'restored') AND site IN ('', $1)`, site)
+	kinds, err := sqlkit.Collect(ctx, t, scanText,
+		`SELECT kind FROM chain_holds WHERE until_at = 0 AND kind IN ('freeze', 'restored') AND site IN ('', $1)`, site)
 	switch {
 	case err != nil || len(kinds) == 0:
 		return nil, err

@@ -50,7 +50,8 @@ func (db *DB) Gauges(ctx context.Context) (g Gauges, err error) {
 		return g, err
 	}
 	var oldest time.Time
-	if err := r.QueryRowContext(ctx, `SELECT COUNT(*), COALESCE(MIN(at), 0) FROM outbox WHERE position = 0`).Scan(&g.Unplaced, sqlkit.ScanMicros(&oldest)); err != nil {
+	if err := r.QueryRowContext(ctx, `SELECT COUNT(*), COALESCE(MIN(at), 0) FROM outbox WHERE position = 0`).Scan(&g.Unplaced,
+		sqlkit.ScanMicros(&oldest)); err != nil {
 		return g, err
 	}
 	if g.Unplaced > 0 {

@@ -31,13 +31,16 @@ type HistoryPage struct {
 
 // oldRun is the condition for deleting a run, apart from its tasks, which are deleted first.
 func (h History) oldRun(r string) string {
-	return ruled("r", r, fmt.Sprintf(`{r}.status IN ('completed', 'cancelled', 'reconciled') AND {r}.completed_at > 0 AND {r}.completed_at < %d`, sqlkit.Micros(h.Before)),
+	return ruled("r", r,
+		fmt.Sprintf(`{r}.status IN ('completed', 'cancelled', 'reconciled') AND {r}.completed_at > 0 AND {r}.completed_at < %d`,
+			sqlkit.Micros(h.Before)),
 		// Not among the last of its kind on a node.
 		fmt.Sprintf(`NOT EXISTS (SELECT 1 FROM node_runs had WHERE had.run_id = {r}.id AND (SELECT newer.run_id FROM node_runs newer JOIN chain_runs other ON other.id = newer.run_id
 			WHERE newer.node_id = had.node_id AND other.kind = {r}.kind AND (newer.since > had.since OR newer.since = had.since AND newer.run_id > had.run_id) LIMIT 1 OFFSET %d) IS NULL)`, LastKept-1),
 		// Did not make a node, release it, deliver its agent, or repair its drift.
 		`{r}.id NOT IN (SELECT made_by_run FROM nodes)`, `{r}.id NOT IN (SELECT run_id FROM releases)`,
-		`{r}.id NOT IN (SELECT correlation_id FROM node_agents)`, `{r}.id NOT IN (SELECT delivery_id FROM node_agents)`, `{r}.id NOT IN (SELECT work FROM node_maas_state)`,
+		`{r}.id NOT IN (SELECT correlation_id FROM node_agents)`, `{r}.id NOT IN (SELECT delivery_id FROM node_agents)`,
+		`{r}.id NOT IN (SELECT work FROM node_maas_state)`,
 		// Did not end an allocation that is not certified yet; not the run of a node's last
 		// certificate.
 		`{r}.id NOT IN (SELECT forced_by FROM allocations WHERE certified_by = '')`,
@@ -51,7 +54,8 @@ func (h History) oldRun(r string) string {
 
 // ownTask is the condition for deleting a task, regardless of its run.
 func (h History) ownTask(t string) string {
-	return ruled("t", t, fmt.Sprintf(`{t}.status NOT IN ('queued', 'dispatched') AND {t}.ended_at > 0 AND {t}.ended_at < %d`, sqlkit.Micros(h.Before)),
+	return ruled("t", t, fmt.Sprintf(`{t}.status NOT IN ('queued', 'dispatched') AND {t}.ended_at > 0 AND {t}.ended_at < %d`,
+		sqlkit.Micros(h.Before)),
 		// Not among the last of its type on the node: facts and drains are shown from these tasks,
 		// and a node reports its last update for as long as it runs.
 		fmt.Sprintf(`(SELECT n.id FROM tasks n WHERE n.node_id = {t}.node_id AND n.type = {t}.type AND n.attempt > 0 AND n.id > {t}.id LIMIT 1 OFFSET %d) IS NOT NULL`, LastKept-1),
@@ -67,13 +71,15 @@ func (h History) ownTask(t string) string {
 		`NOT EXISTS (SELECT 1 FROM task_archives a WHERE a.task_id = {t}.id)`,
 		`NOT EXISTS (SELECT 1 FROM rotations open WHERE open.task_id = {t}.id AND open.used_at = 0 AND open.void_at = 0)`,
 		`{t}.id NOT IN (SELECT open_task FROM terminal_sessions WHERE status <> 'closed' OR NOT node_told)`,
-		`{t}.id NOT IN (SELECT correlation_id FROM node_agents)`, `{t}.id NOT IN (SELECT delivery_id FROM node_agents)`, `{t}.id NOT IN (SELECT work FROM node_maas_state)`)
+		`{t}.id NOT IN (SELECT correlation_id FROM node_agents)`, `{t}.id NOT IN (SELECT delivery_id FROM node_agents)`,
+		`{t}.id NOT IN (SELECT work FROM node_maas_state)`)
 }
 
 // oldTask is the condition for deleting a task. The tasks of a run are deleted together.
 func (h History) oldTask(t string) string {
 	return h.ownTask(t) + ruled("t", t, ` AND NOT EXISTS (SELECT 1 FROM chain_runs r WHERE r.id = {t}.correlation_id AND
-		(NOT (`+h.oldRun("r")+`) OR EXISTS (SELECT 1 FROM tasks s WHERE s.correlation_id = r.id AND s.correlation_id <> '' AND NOT (`+h.ownTask("s")+`))))`)
+		(NOT (`+h.oldRun("r")+`) OR EXISTS (SELECT 1 FROM tasks s WHERE s.correlation_id = r.id AND s.correlation_id <> '' AND NOT (`+
+		h.ownTask("s")+`))))`)
 }
 
 // ruled joins terms and replaces the variable by the table's name.
@@ -86,7 +92,10 @@ func ruled(variable, table string, terms ...string) string {
 func (db *DB) DropTasks(ctx context.Context, h History, after HistoryPage, limit int) (next *HistoryPage, err error) {
 	return db.dropOld(ctx, dropped{
 		table: "tasks", ended: "ended_at", rule: h.oldTask("o"), action: "task.dropped",
-		with: []string{`DELETE FROM mint_tries WHERE task_id = $1`, `DELETE FROM mints WHERE task_id = $1`, `DELETE FROM task_envelopes WHERE task_id = $1`, `DELETE FROM tasks WHERE id = $1`},
+		with: []string{
+			`DELETE FROM mint_tries WHERE task_id = $1`, `DELETE FROM mints WHERE task_id = $1`,
+			`DELETE FROM task_envelopes WHERE task_id = $1`, `DELETE FROM tasks WHERE id = $1`,
+		},
 	}, h.Before, after, limit)
 }
 
@@ -94,9 +103,11 @@ func (db *DB) DropTasks(ctx context.Context, h History, after HistoryPage, limit
 // stays as long as any of its tasks.
 func (db *DB) DropRuns(ctx context.Context, h History, after HistoryPage, limit int) (next *HistoryPage, err error) {
 	return db.dropOld(ctx, dropped{
-		table: "chain_runs", ended: "completed_at", rule: h.oldRun("o") + ` AND NOT EXISTS (SELECT 1 FROM tasks k WHERE k.correlation_id = o.id AND k.correlation_id <> '')`, action: "run.dropped",
+		table: "chain_runs", ended: "completed_at", rule: h.oldRun("o") +
+			` AND NOT EXISTS (SELECT 1 FROM tasks k WHERE k.correlation_id = o.id AND k.correlation_id <> '')`, action: "run.dropped",
 		with: []string{
-			`DELETE FROM chain_events WHERE run_id = $1`, `DELETE FROM rollout_members WHERE run_id = $1`, `DELETE FROM node_runs WHERE run_id = $1`,
+			`DELETE FROM chain_events WHERE run_id = $1`, `DELETE FROM rollout_members WHERE run_id = $1`,
+			`DELETE FROM node_runs WHERE run_id = $1`,
 			`DELETE FROM chain_batches WHERE id IN (SELECT batch FROM chain_runs WHERE id = $1 AND batch <> '') AND NOT EXISTS (SELECT 1 FROM chain_runs r WHERE r.batch = chain_batches.id AND r.batch <> '' AND r.id <> $1)`,
 			`DELETE FROM chain_runs WHERE id = $1`,
 		},
@@ -124,7 +135,8 @@ func (db *DB) dropOld(ctx context.Context, d dropped, before time.Time, after Hi
 		seen, after = seen+1, p
 		return p, err
 	}, `SELECT o.id, o.`+d.ended+`, CASE WHEN `+d.rule+` THEN TRUE ELSE FALSE END FROM `+d.table+` o WHERE o.`+d.ended+` > 0 AND o.`+d.ended+` < $1
-		AND (o.`+d.ended+` > $2 OR o.`+d.ended+` = $2 AND o.id > $3) ORDER BY o.`+d.ended+`, o.id LIMIT $4`, sqlkit.Micros(before), after.EndedAt, after.ID, limit); err != nil {
+		AND (o.`+d.ended+` > $2 OR o.`+d.ended+` = $2 AND o.id > $3) ORDER BY o.`+d.ended+
+		`, o.id LIMIT $4`, sqlkit.Micros(before), after.EndedAt, after.ID, limit); err != nil {
 		return nil, err
 	}
 	if seen == limit {
@@ -137,7 +149,8 @@ func (db *DB) dropOld(ctx context.Context, d dropped, before time.Time, after Hi
 		var w sqlkit.Where
 		sqlkit.In(&w, "o.id", ids)
 		w.Add(d.rule)
-		still, err := sqlkit.Collect(ctx, t, scanText, `SELECT o.id FROM `+d.table+` o`+w.String()+` ORDER BY o.id`+t.ForUpdate(), w.Args...)
+		still, err := sqlkit.Collect(ctx, t, scanText, `SELECT o.id FROM `+d.table+` o`+w.String()+` ORDER BY o.id`+t.ForUpdate(),
+			w.Args...)
 		if err != nil || len(still) == 0 {
 			return err
 		}
@@ -148,6 +161,9 @@ func (db *DB) dropOld(ctx context.Context, d dropped, before time.Time, after Hi
 				}
 			}
 		}
-		return t.audit(ctx, broker.AuditEntry{Actor: "system", Action: d.action, Subject: d.table, After: small(d.table, len(still), "ended_before", before.UTC().Format(time.RFC3339))})
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: "system", Action: d.action, Subject: d.table,
+			After: small(d.table, len(still), "ended_before", before.UTC().Format(time.RFC3339)),
+		})
 	})
 }

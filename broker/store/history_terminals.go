@@ -30,12 +30,17 @@ func (db *DB) DropTerminals(ctx context.Context, h History, after HistoryPage, l
 // returns their number.
 func (db *DB) DropHolds(ctx context.Context, before time.Time, limit int) (dropped int64, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		dropped, err = sqlkit.Changed(t.ExecContext(ctx, `DELETE FROM chain_holds WHERE id IN (SELECT h.id FROM chain_holds h WHERE h.until_at > 0 AND h.until_at < $1
-			AND NOT EXISTS (SELECT 1 FROM chain_runs r WHERE r.`+openRuns+` AND h.site IN ('', r.site) AND r.requested_at < h.until_at) ORDER BY h.id LIMIT $2)`, sqlkit.Micros(before), limit))
+		dropped, err = sqlkit.Changed(t.ExecContext(ctx,
+			`DELETE FROM chain_holds WHERE id IN (SELECT h.id FROM chain_holds h WHERE h.until_at > 0 AND h.until_at < $1
+			AND NOT EXISTS (SELECT 1 FROM chain_runs r WHERE r.`+openRuns+
+				` AND h.site IN ('', r.site) AND r.requested_at < h.until_at) ORDER BY h.id LIMIT $2)`, sqlkit.Micros(before), limit))
 		if err != nil || dropped == 0 {
 			return err
 		}
-		return t.audit(ctx, broker.AuditEntry{Actor: "system", Action: "hold.dropped", Subject: "chain_holds", After: small("chain_holds", dropped, "lifted_before", before.UTC().Format(time.RFC3339))})
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: "system", Action: "hold.dropped", Subject: "chain_holds",
+			After: small("chain_holds", dropped, "lifted_before", before.UTC().Format(time.RFC3339)),
+		})
 	})
 	return dropped, err
 }

@@ -30,10 +30,12 @@ func (e *sqliteEngine) leadHolder(context.Context) (LeadHolder, error) { return 
 
 func (e *postgresEngine) leadHolder(ctx context.Context) (h LeadHolder, err error) {
 	var seconds float64
-	err = e.pool.QueryRowContext(ctx, `SELECT a.pid, COALESCE(host(a.client_addr), ''), CASE WHEN a.state = 'active' THEN 0 ELSE COALESCE(EXTRACT(EPOCH FROM clock_timestamp() - a.state_change), 0) END
+	err = e.pool.QueryRowContext(ctx,
+		`SELECT a.pid, COALESCE(host(a.client_addr), ''), CASE WHEN a.state = 'active' THEN 0 ELSE COALESCE(EXTRACT(EPOCH FROM clock_timestamp() - a.state_change), 0) END
 		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
 		WHERE l.locktype = 'advisory' AND l.granted AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
-			AND l.objsubid = 1 AND l.mode = 'ExclusiveLock' AND (l.classid::bigint << 32) | l.objid::bigint = $1`, int64(leadLock)).Scan(&h.PID, &h.From, &seconds)
+			AND l.objsubid = 1 AND l.mode = 'ExclusiveLock' AND (l.classid::bigint << 32) | l.objid::bigint = $1`, int64(leadLock)).
+		Scan(&h.PID, &h.From, &seconds)
 	if errors.Is(err, sql.ErrNoRows) {
 		return LeadHolder{}, nil
 	}

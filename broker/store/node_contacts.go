@@ -20,7 +20,8 @@ import (
 // Later calls only read: after a broker's start every node calls, and none for the first time.
 func (db *DB) FirstContact(ctx context.Context, nodeID string, epoch int64, serial string) (first bool, err error) {
 	var has, contacted int64
-	if err := db.reader().QueryRowContext(ctx, `SELECT epoch, contacted_epoch FROM nodes WHERE id = $1`, nodeID).Scan(&has, &contacted); err == nil && has == epoch && contacted >= epoch {
+	if err := db.reader().QueryRowContext(ctx, `SELECT epoch, contacted_epoch FROM nodes WHERE id = $1`, nodeID).Scan(&has,
+		&contacted); err == nil && has == epoch && contacted >= epoch {
 		return false, nil
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
@@ -32,12 +33,15 @@ func (db *DB) FirstContact(ctx context.Context, nodeID string, epoch int64, seri
 		if n.Epoch != epoch {
 			return superseded(n, epoch)
 		}
-		done, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE nodes SET contacted_epoch = $1, last_contact_at = $2, updated_at = $2 WHERE id = $3 AND contacted_epoch < $1`, epoch, sqlkit.Micros(t.now), nodeID))
+		done, err := sqlkit.Changed(t.ExecContext(ctx,
+			`UPDATE nodes SET contacted_epoch = $1, last_contact_at = $2, updated_at = $2 WHERE id = $3 AND contacted_epoch < $1`, epoch,
+			sqlkit.Micros(t.now), nodeID))
 		if err != nil || done == 0 {
 			return err
 		}
 		first = true
-		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET consumed_at = $1 WHERE node_id = $2 AND used_at > 0 AND consumed_at = 0`, sqlkit.Micros(t.now), nodeID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET consumed_at = $1 WHERE node_id = $2 AND used_at > 0 AND consumed_at = 0`,
+			sqlkit.Micros(t.now), nodeID); err != nil {
 			return err
 		}
 		if err := t.denyWhere(ctx, "node_reenrolled", `node_id = $3 AND epoch < $4`, nodeID, epoch); err != nil {
@@ -107,7 +111,8 @@ func (t *tx) saveReport(ctx context.Context, n *broker.Node, r NodeReport) error
 	e.Before = small("agent_version", n.AgentVersion, "task_types", n.TaskTypes, "capabilities", n.Capabilities)
 	e.After = small("agent_version", r.AgentVersion, "task_types", r.TaskTypes, "capabilities", r.Capabilities)
 	n.AgentVersion, n.TaskTypes, n.Capabilities, n.ReportDigest, n.UpdatedAt = r.AgentVersion, r.TaskTypes, r.Capabilities, r.Digest, t.now
-	if _, err := t.ExecContext(ctx, `UPDATE nodes SET agent_version = $1, task_types = $2, capabilities = $3, report_digest = $4, updated_at = $5 WHERE id = $6`,
+	if _, err := t.ExecContext(ctx,
+		`UPDATE nodes SET agent_version = $1, task_types = $2, capabilities = $3, report_digest = $4, updated_at = $5 WHERE id = $6`,
 		r.AgentVersion, listText(r.TaskTypes), mapText(r.Capabilities), r.Digest, sqlkit.Micros(t.now), n.ID); err != nil {
 		return err
 	}
@@ -159,7 +164,8 @@ func (t *tx) confirmTrust(ctx context.Context, n *broker.Node, version int64) er
 		return t.audit(ctx, e)
 	}
 	n.TrustVersion, n.UpdatedAt = version, t.now
-	if _, err := t.ExecContext(ctx, `UPDATE nodes SET trust_version = $1, updated_at = $2 WHERE id = $3`, version, sqlkit.Micros(t.now), n.ID); err != nil {
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET trust_version = $1, updated_at = $2 WHERE id = $3`, version, sqlkit.Micros(t.now),
+		n.ID); err != nil {
 		return err
 	}
 	return t.audit(ctx, e)

@@ -16,12 +16,14 @@ import (
 const deviceColumns = `kind, id, serial, model, place, size, state, source, since, reason, role, transport`
 
 func scanDevice(row sqlkit.Row) (d broker.Device, err error) {
-	err = row.Scan(&d.Kind, &d.ID, &d.Serial, &d.Model, &d.Place, &d.Size, &d.State, &d.Source, sqlkit.ScanMicros(&d.Since), &d.Reason, &d.Role, &d.Transport)
+	err = row.Scan(&d.Kind, &d.ID, &d.Serial, &d.Model, &d.Place, &d.Size, &d.State, &d.Source, sqlkit.ScanMicros(&d.Since), &d.Reason,
+		&d.Role, &d.Transport)
 	return d, err
 }
 
 func devices(ctx context.Context, r sqlkit.Runner, nodeID string) ([]broker.Device, error) {
-	return sqlkit.Collect(ctx, r, scanDevice, `SELECT `+deviceColumns+` FROM node_devices WHERE node_id = $1 ORDER BY kind, place, id`, nodeID)
+	return sqlkit.Collect(ctx, r, scanDevice, `SELECT `+deviceColumns+` FROM node_devices WHERE node_id = $1 ORDER BY kind, place, id`,
+		nodeID)
 }
 
 // Devices returns the recorded parts of a node's machine.
@@ -38,8 +40,10 @@ func (t *tx) putDevices(ctx context.Context, actor broker.Actor, nodeID, reason 
 		return err
 	}
 	for _, d := range after {
-		if _, err := t.ExecContext(ctx, `INSERT INTO node_devices (node_id, `+deviceColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
-			nodeID, string(d.Kind), d.ID, d.Serial, d.Model, d.Place, d.Size, string(d.State), d.Source, sqlkit.Micros(d.Since), d.Reason, string(d.Role), d.Transport); err != nil {
+		if _, err := t.ExecContext(ctx, `INSERT INTO node_devices (node_id, `+deviceColumns+
+			`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13)`,
+			nodeID, string(d.Kind), d.ID, d.Serial, d.Model, d.Place, d.Size, string(d.State), d.Source, sqlkit.Micros(d.Since), d.Reason,
+			string(d.Role), d.Transport); err != nil {
 			return err
 		}
 	}
@@ -177,7 +181,8 @@ func (db *DB) RecordDisks(ctx context.Context, actor broker.Actor, nodeID string
 		}
 		var f taskcatalog.Facts
 		var reported time.Time
-		err := t.QueryRowContext(ctx, `SELECT facts, reported_at FROM node_facts WHERE node_id = $1`, nodeID).Scan(sqlkit.ScanJSON(&f), sqlkit.ScanMicros(&reported))
+		err := t.QueryRowContext(ctx, `SELECT facts, reported_at FROM node_facts WHERE node_id = $1`, nodeID).Scan(sqlkit.ScanJSON(&f),
+			sqlkit.ScanMicros(&reported))
 		if errors.Is(err, sql.ErrNoRows) || err == nil && reported.Before(since) {
 			return nil
 		}
@@ -204,7 +209,10 @@ func facts(ctx context.Context, r sqlkit.Runner, nodeID string) (f taskcatalog.F
 // named returns the indexes of parts with this identity, or otherwise with this serial: GPUs of one
 // board may share a serial.
 func named(all []broker.Device, name string) (at []int) {
-	for _, key := range []func(broker.Device) string{func(d broker.Device) string { return d.ID }, func(d broker.Device) string { return d.Serial }} {
+	for _, key := range []func(broker.Device) string{
+		func(d broker.Device) string { return d.ID },
+		func(d broker.Device) string { return d.Serial },
+	} {
 		for i, d := range all {
 			if name != "" && key(d) == name {
 				at = append(at, i)
@@ -222,7 +230,9 @@ func named(all []broker.Device, name string) (at []int) {
 // the node's report. system: the named parts are disks that the system runs from; an erase leaves
 // these disks out. Either all are accepted, or none. Codes: node_not_found, node_deleted,
 // device_unknown, device_ambiguous, device_not_wrong.
-func (db *DB) AcceptDevices(ctx context.Context, actor broker.Actor, nodeID string, names []string, system bool, reason string) (after []broker.Device, err error) {
+func (db *DB) AcceptDevices(ctx context.Context, actor broker.Actor, nodeID string, names []string, system bool,
+	reason string,
+) (after []broker.Device, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, nodeID, t.ForUpdate())
 		if err != nil {
@@ -250,9 +260,12 @@ func (db *DB) AcceptDevices(ctx context.Context, actor broker.Actor, nodeID stri
 			}
 			switch {
 			case len(which) > 1:
-				return refuse(broker.Errorf(broker.Refused, "device_ambiguous", "node %s has %d parts that match %q (name the part by its identity: hostler node device list %s)", nodeID, len(which), taskcatalog.Clean(name, 128), nodeID), e)
+				return refuse(broker.Errorf(broker.Refused, "device_ambiguous",
+					"node %s has %d parts that match %q (name the part by its identity: hostler node device list %s)", nodeID, len(which),
+					taskcatalog.Clean(name, 128), nodeID), e)
 			case i < 0:
-				return refuse(broker.Errorf(broker.NotFound, "device_unknown", "node %s has no part %q on record (see hostler node device list %s)", nodeID, taskcatalog.Clean(name, 128), nodeID), e)
+				return refuse(broker.Errorf(broker.NotFound, "device_unknown",
+					"node %s has no part %q on record (see hostler node device list %s)", nodeID, taskcatalog.Clean(name, 128), nodeID), e)
 			case after[i].State == broker.DeviceMissing && !system:
 				after[i].State = broker.DeviceRemoved
 			case after[i].State == broker.DeviceUnexpected:
@@ -260,7 +273,9 @@ func (db *DB) AcceptDevices(ctx context.Context, actor broker.Actor, nodeID stri
 				after[i].State = broker.DeviceFound
 			case after[i].State == broker.DeviceFound && broker.AcceptDisk(after, i, f, system):
 			default:
-				return refuse(broker.Errorf(broker.Refused, "device_not_wrong", "cannot accept %s %s of node %s: the part is %s, and there is nothing to accept", after[i].Kind, after[i].ID, nodeID, after[i].State), e)
+				return refuse(broker.Errorf(broker.Refused, "device_not_wrong",
+					"cannot accept %s %s of node %s: the part is %s, and there is nothing to accept", after[i].Kind, after[i].ID, nodeID,
+					after[i].State), e)
 			}
 			after[i].Since, after[i].Reason = t.now, reason
 		}
@@ -285,5 +300,6 @@ func (db *DB) WrongDevices(ctx context.Context, sites []string, limit int) ([]No
 		err = row.Scan(&d.NodeID, &d.Hostname, &d.Site, &d.Missing, &d.Unexpected, sqlkit.ScanMicros(&d.Since))
 		return d, err
 	}, `SELECT n.id, n.hostname, n.site, SUM(CASE WHEN d.state = 'missing' THEN 1 ELSE 0 END), SUM(CASE WHEN d.state = 'unexpected' THEN 1 ELSE 0 END), MIN(d.since)
-		FROM node_devices d JOIN nodes n ON n.id = d.node_id`+w.String()+` GROUP BY n.id, n.hostname, n.site ORDER BY MIN(d.since), n.id`+w.Limit(limit), w.Args...)
+		FROM node_devices d JOIN nodes n ON n.id = d.node_id`+w.String()+` GROUP BY n.id, n.hostname, n.site ORDER BY MIN(d.since), n.id`+
+		w.Limit(limit), w.Args...)
 }

@@ -41,8 +41,10 @@ const stateColumns = `s.node_id, s.site_id, s.maas_system_id, s.last_maas_status
 
 func (s *MAASState) into() []any {
 	return []any{
-		&s.NodeID, &s.SiteID, &s.SystemID, &s.Status, &s.Power, sqlkit.ScanJSON(&s.IPs), &s.Host, &s.Marked, sqlkit.ScanMicros(&s.ReconciledAt),
-		&s.Drift, &s.Rule, &s.Severity, sqlkit.ScanRawJSON(&s.Details), sqlkit.ScanMicros(&s.FirstSeen), sqlkit.ScanMicros(&s.ActedAt), &s.Acts, &s.Work, sqlkit.ScanMicros(&s.QuarantinedAt), sqlkit.ScanMicros(&s.ResolvedAt), &s.ResolvedBy, &s.Resolution,
+		&s.NodeID, &s.SiteID, &s.SystemID, &s.Status, &s.Power, sqlkit.ScanJSON(&s.IPs), &s.Host, &s.Marked,
+		sqlkit.ScanMicros(&s.ReconciledAt),
+		&s.Drift, &s.Rule, &s.Severity, sqlkit.ScanRawJSON(&s.Details), sqlkit.ScanMicros(&s.FirstSeen), sqlkit.ScanMicros(&s.ActedAt),
+		&s.Acts, &s.Work, sqlkit.ScanMicros(&s.QuarantinedAt), sqlkit.ScanMicros(&s.ResolvedAt), &s.ResolvedBy, &s.Resolution,
 	}
 }
 
@@ -64,7 +66,8 @@ func (t *tx) putState(ctx context.Context, s MAASState) error {
 	if s.IPs == nil {
 		s.IPs = []string{}
 	}
-	_, err := t.ExecContext(ctx, `INSERT INTO node_maas_state (node_id, site_id, maas_system_id, last_maas_status, last_maas_power_state, last_maas_ips, host, marked, last_reconciled_at,
+	_, err := t.ExecContext(ctx,
+		`INSERT INTO node_maas_state (node_id, site_id, maas_system_id, last_maas_status, last_maas_power_state, last_maas_ips, host, marked, last_reconciled_at,
 			drift_detected, drift_rule, drift_severity, drift_details, drift_first_seen, acted_at, acts, work, quarantined_at, drift_resolved_at, resolved_by, resolution)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21)
 		ON CONFLICT (node_id) DO UPDATE SET site_id = excluded.site_id, maas_system_id = excluded.maas_system_id, last_maas_status = excluded.last_maas_status,
@@ -73,7 +76,8 @@ func (t *tx) putState(ctx context.Context, s MAASState) error {
 			drift_severity = excluded.drift_severity, drift_details = excluded.drift_details, drift_first_seen = excluded.drift_first_seen, acted_at = excluded.acted_at,
 			acts = excluded.acts, work = excluded.work, quarantined_at = excluded.quarantined_at, drift_resolved_at = excluded.drift_resolved_at, resolved_by = excluded.resolved_by, resolution = excluded.resolution`,
 		s.NodeID, s.SiteID, s.SystemID, s.Status, s.Power, sqlkit.JSON(s.IPs), s.Host, s.Marked, sqlkit.Micros(t.now),
-		s.Drift, s.Rule, s.Severity, string(s.Details), sqlkit.Micros(s.FirstSeen), sqlkit.Micros(s.ActedAt), s.Acts, s.Work, sqlkit.Micros(s.QuarantinedAt), sqlkit.Micros(s.ResolvedAt), s.ResolvedBy, s.Resolution)
+		s.Drift, s.Rule, s.Severity, string(s.Details), sqlkit.Micros(s.FirstSeen), sqlkit.Micros(s.ActedAt), s.Acts, s.Work,
+		sqlkit.Micros(s.QuarantinedAt), sqlkit.Micros(s.ResolvedAt), s.ResolvedBy, s.Resolution)
 	return err
 }
 
@@ -88,7 +92,8 @@ func (db *DB) SaveSeen(ctx context.Context, seen []MAASState) error {
 					return err
 				}
 				if known {
-					had.SiteID, had.SystemID, had.Status, had.Power, had.IPs, had.Host, had.Marked = s.SiteID, s.SystemID, s.Status, s.Power, s.IPs, s.Host, s.Marked
+					had.SiteID, had.SystemID, had.Status, had.Power, had.IPs, had.Host, had.Marked = s.SiteID, s.SystemID, s.Status,
+						s.Power, s.IPs, s.Host, s.Marked
 					s = had
 				}
 				if err := t.putState(ctx, s); err != nil {
@@ -151,7 +156,8 @@ func (db *DB) RecordDrift(ctx context.Context, actor broker.Actor, d Drift) (rec
 		}
 		fresh := !s.Drift
 		had := s
-		s.NodeID, s.SiteID, s.SystemID, s.Status, s.Power, s.IPs, s.Marked = n.ID, d.Seen.SiteID, d.Seen.SystemID, d.Seen.Status, d.Seen.Power, d.Seen.IPs, d.Seen.Marked
+		s.NodeID, s.SiteID, s.SystemID, s.Status, s.Power, s.IPs, s.Marked = n.ID, d.Seen.SiteID, d.Seen.SystemID, d.Seen.Status,
+			d.Seen.Power, d.Seen.IPs, d.Seen.Marked
 		s.Rule, s.Severity, s.Details = d.Rule, d.Severity, d.Details
 		if fresh {
 			s.Drift, s.FirstSeen = true, d.FirstSeen
@@ -164,7 +170,10 @@ func (db *DB) RecordDrift(ctx context.Context, actor broker.Actor, d Drift) (rec
 			}
 		}
 		if d.Quarantine {
-			if n, err = t.transition(ctx, actor, n.ID, Change{From: d.Node.Status, To: broker.Quarantined, By: broker.OwnerReconciler, Reason: d.Rule + ": " + d.Text}); err != nil {
+			if n, err = t.transition(ctx, actor, n.ID, Change{
+				From: d.Node.Status, To: broker.Quarantined, By: broker.OwnerReconciler,
+				Reason: d.Rule + ": " + d.Text,
+			}); err != nil {
 				return err
 			}
 			s.QuarantinedAt = t.now
@@ -186,7 +195,8 @@ func (db *DB) RecordDrift(ctx context.Context, actor broker.Actor, d Drift) (rec
 
 // keptFromDrift reports whether a node must not be touched just now.
 func (t *tx) keptFromDrift(ctx context.Context, n, judged broker.Node, acts bool) (bool, error) {
-	if n.Status != judged.Status || n.Epoch != judged.Epoch || n.MAASSystemID != judged.MAASSystemID || n.Site != judged.Site || n.TurnoverOwed {
+	if n.Status != judged.Status || n.Epoch != judged.Epoch || n.MAASSystemID != judged.MAASSystemID || n.Site != judged.Site ||
+		n.TurnoverOwed {
 		return true, nil
 	}
 	var runs int
@@ -200,7 +210,9 @@ func (t *tx) keptFromDrift(ctx context.Context, n, judged broker.Node, acts bool
 		return true, err
 	}
 	var frozen bool
-	err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM chain_holds WHERE until_at = 0 AND kind IN ('freeze', 'restored') AND site IN ('', $1))`, n.Site).Scan(&frozen)
+	err := t.QueryRowContext(ctx,
+		`SELECT EXISTS (SELECT 1 FROM chain_holds WHERE until_at = 0 AND kind IN ('freeze', 'restored') AND site IN ('', $1))`,
+		n.Site).Scan(&frozen)
 	return frozen, err
 }
 
@@ -213,11 +225,15 @@ func (t *tx) tellDrift(ctx context.Context, actor broker.Actor, n broker.Node, s
 	if level != "" {
 		data["alert"] = level
 	}
-	if err := t.send(ctx, told{Site: n.Site, CorrelationID: correlationOf(ctx), Message: chain.Message{Type: kind, Subject: "node/" + n.ID, Data: data}}); err != nil {
+	if err := t.send(ctx, told{
+		Site: n.Site, CorrelationID: correlationOf(ctx),
+		Message: chain.Message{Type: kind, Subject: "node/" + n.ID, Data: data},
+	}); err != nil {
 		return err
 	}
 	e := entry(actor, kind, n.ID)
-	e.Code, e.Reason, e.After = s.Rule, text, small("rule", s.Rule, "severity", s.Severity, "maas_status", s.Status, "node_status", n.Status)
+	e.Code, e.Reason, e.After = s.Rule, text, small("rule", s.Rule, "severity", s.Severity, "maas_status", s.Status, "node_status",
+		n.Status)
 	return t.audit(ctx, e)
 }
 

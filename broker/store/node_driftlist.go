@@ -73,7 +73,9 @@ type ReconcileView struct {
 func (db *DB) ReconcileView(ctx context.Context, site string) (v ReconcileView, err error) {
 	v.States, v.InRun, v.Live = map[string]MAASState{}, map[string]string{}, map[string]bool{}
 	r := db.reader()
-	if v.Nodes, err = sqlkit.Collect(ctx, r, scanNode, `SELECT `+nodeColumns+` FROM nodes WHERE site = $1 AND maas_system_id <> '' AND status <> 'deleted' ORDER BY id`, site); err != nil {
+	if v.Nodes, err = sqlkit.Collect(ctx, r, scanNode,
+		`SELECT `+nodeColumns+` FROM nodes WHERE site = $1 AND maas_system_id <> '' AND status <> 'deleted' ORDER BY id`,
+		site); err != nil {
 		return v, err
 	}
 	locks, err := sqlkit.Collect(ctx, r, func(row sqlkit.Row) (l [2]string, err error) { return l, row.Scan(&l[0], &l[1]) },
@@ -84,7 +86,8 @@ func (db *DB) ReconcileView(ctx context.Context, site string) (v ReconcileView, 
 	for _, l := range locks {
 		v.InRun[strings.TrimPrefix(l[0], "node/")] = l[1]
 	}
-	taken, err := sqlkit.Collect(ctx, r, scanText, `SELECT DISTINCT node_id FROM allocations WHERE ended_at = 0 AND certified_by = '' AND`+allocationWas)
+	taken, err := sqlkit.Collect(ctx, r, scanText, `SELECT DISTINCT node_id FROM allocations WHERE ended_at = 0 AND certified_by = '' AND`+
+		allocationWas)
 	if err != nil {
 		return v, err
 	}
@@ -118,9 +121,11 @@ func (db *DB) ReconcileView(ctx context.Context, site string) (v ReconcileView, 
 // BoundNodes counts the nodes of each site that are bound to a machine, and among them the nodes
 // with an open drift.
 func (db *DB) BoundNodes(ctx context.Context) (bound, drifted map[string]int, err error) {
-	if bound, err = sqlkit.Count[string](ctx, db.reader(), `SELECT site, COUNT(*) FROM nodes WHERE maas_system_id <> '' AND status <> 'deleted' GROUP BY site`); err != nil {
+	if bound, err = sqlkit.Count[string](ctx, db.reader(),
+		`SELECT site, COUNT(*) FROM nodes WHERE maas_system_id <> '' AND status <> 'deleted' GROUP BY site`); err != nil {
 		return nil, nil, err
 	}
-	drifted, err = sqlkit.Count[string](ctx, db.reader(), `SELECT n.site, COUNT(*) FROM node_maas_state s JOIN nodes n ON n.id = s.node_id WHERE s.drift_detected AND n.status <> 'deleted' GROUP BY n.site`)
+	drifted, err = sqlkit.Count[string](ctx, db.reader(),
+		`SELECT n.site, COUNT(*) FROM node_maas_state s JOIN nodes n ON n.id = s.node_id WHERE s.drift_detected AND n.status <> 'deleted' GROUP BY n.site`)
 	return bound, drifted, err
 }

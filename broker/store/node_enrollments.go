@@ -79,7 +79,9 @@ func (t *tx) enroll(ctx context.Context, in EnrollInput) (out Enrolled, was form
 	refusal := broker.AuditEntry{Actor: remotePrefix + in.Remote, Action: "enroll.refused", Subject: nobody}
 	token, err := scanToken(t.QueryRowContext(ctx, `SELECT `+tokenColumns+` FROM enroll_tokens WHERE hash = $1`, in.TokenHash))
 	if errors.Is(err, sql.ErrNoRows) {
-		return out, was, refuse(broker.Errorf(broker.Unauthorized, "token_unknown", "cannot enroll: this broker does not know the token (issue a new one: hostler node token)"), refusal)
+		return out, was,
+			refuse(broker.Errorf(broker.Unauthorized, "token_unknown",
+				"cannot enroll: this broker does not know the token (issue a new one: hostler node token)"), refusal)
 	} else if err != nil {
 		return out, was, err
 	}
@@ -89,7 +91,8 @@ func (t *tx) enroll(ctx context.Context, in EnrollInput) (out Enrolled, was form
 	}
 	// The node's row is locked now; read the token again, as the previous holder may have changed
 	// it.
-	if token, err = scanToken(t.QueryRowContext(ctx, `SELECT `+tokenColumns+` FROM enroll_tokens WHERE hash = $1`, in.TokenHash)); err != nil {
+	if token, err = scanToken(t.QueryRowContext(ctx, `SELECT `+tokenColumns+` FROM enroll_tokens WHERE hash = $1`,
+		in.TokenHash)); err != nil {
 		return out, was, err
 	}
 	refusal.Subject = "node/" + n.ID
@@ -98,13 +101,21 @@ func (t *tx) enroll(ctx context.Context, in EnrollInput) (out Enrolled, was form
 	case n.Status == broker.Deleted:
 		return out, was, refuse(nodeDeleted(n), refusal)
 	case !token.VoidAt.IsZero():
-		return out, was, refuse(broker.Errorf(broker.Refused, "token_used", "cannot enroll node %s: the token is void (issue a new one)", n.ID), refusal)
+		return out, was,
+			refuse(broker.Errorf(broker.Refused, "token_used", "cannot enroll node %s: the token is void (issue a new one)", n.ID), refusal)
 	case !token.UsedAt.IsZero() && !repeat:
-		return out, was, refuse(broker.Errorf(broker.Refused, "token_used", "cannot enroll node %s: the token was used at %s (issue a new one)", n.ID, token.UsedAt.Format(time.RFC3339)), refusal)
+		return out, was,
+			refuse(broker.Errorf(broker.Refused, "token_used", "cannot enroll node %s: the token was used at %s (issue a new one)", n.ID,
+				token.UsedAt.Format(time.RFC3339)), refusal)
 	case !repeat && t.now.After(token.ExpiresAt):
-		return out, was, refuse(broker.Errorf(broker.Refused, "token_expired", "cannot enroll node %s: the token expired at %s (extend it, or issue a new one)", n.ID, token.ExpiresAt.Format(time.RFC3339)), refusal)
+		return out, was,
+			refuse(broker.Errorf(broker.Refused, "token_expired",
+				"cannot enroll node %s: the token expired at %s (extend it, or issue a new one)", n.ID,
+				token.ExpiresAt.Format(time.RFC3339)), refusal)
 	case n.MAASSystemID != "" && in.MAASSystemID != n.MAASSystemID:
-		return out, was, refuse(broker.Errorf(broker.Refused, "maas_system_mismatch", "cannot enroll node %s: the token is for another MAAS machine", n.ID), refusal)
+		return out, was,
+			refuse(broker.Errorf(broker.Refused, "maas_system_mismatch", "cannot enroll node %s: the token is for another MAAS machine",
+				n.ID), refusal)
 	case repeat:
 		cert, err := t.issuedCert(ctx, token.Serial)
 		return Enrolled{Node: n, Cert: cert, Repeat: true}, was, err
@@ -115,7 +126,9 @@ func (t *tx) enroll(ctx context.Context, in EnrollInput) (out Enrolled, was form
 		if known.NodeID == n.ID && known.DenyReason == DenyReleased {
 			was = former{n.ID, known.Serial}
 		}
-		return out, was, refuse(broker.Errorf(broker.Refused, "enrol_key_known", "cannot enroll node %s: its key was already certified, for node %s in epoch %d (an agent makes a new key for each token: if the agent's state was copied, remove that state and enroll again)", n.ID, known.NodeID, known.Epoch), refusal)
+		return out, was,
+			refuse(broker.Errorf(broker.Refused, "enrol_key_known",
+				"cannot enroll node %s: its key was already certified, for node %s in epoch %d (an agent makes a new key for each token: if the agent's state was copied, remove that state and enroll again)", n.ID, known.NodeID, known.Epoch), refusal)
 	}
 	out, err = t.admit(ctx, in, n, token)
 	return out, was, err
@@ -123,7 +136,9 @@ func (t *tx) enroll(ctx context.Context, in EnrollInput) (out Enrolled, was form
 
 // certified finds the newest certificate for a key; an empty serial means none.
 func (t *tx) certified(ctx context.Context, keyDigest string) (c Certificate, err error) {
-	err = t.QueryRowContext(ctx, `SELECT node_id, epoch, serial, deny_reason FROM certificates WHERE key_digest = $1 ORDER BY not_before DESC, serial LIMIT 1`, keyDigest).
+	err = t.QueryRowContext(ctx,
+		`SELECT node_id, epoch, serial, deny_reason FROM certificates WHERE key_digest = $1 ORDER BY not_before DESC, serial LIMIT 1`,
+		keyDigest).
 		Scan(&c.NodeID, &c.Epoch, &c.Serial, &c.DenyReason)
 	if errors.Is(err, sql.ErrNoRows) {
 		return c, nil
@@ -150,13 +165,16 @@ func (t *tx) admit(ctx context.Context, in EnrollInput, n broker.Node, token enr
 		}
 		n.Status, n.StatusReason = broker.Enrolling, "enrolled"
 	}
-	n.AgentVersion, n.TaskTypes, n.Capabilities, n.ReportDigest = in.Report.AgentVersion, in.Report.TaskTypes, in.Report.Capabilities, in.Report.Digest
+	n.AgentVersion, n.TaskTypes, n.Capabilities, n.ReportDigest = in.Report.AgentVersion, in.Report.TaskTypes, in.Report.Capabilities,
+		in.Report.Digest
 	n.TrustVersion, n.EnrolledAt, n.CertNotAfter, n.UpdatedAt = in.TrustVersion, t.now, cert.NotAfter.UTC(), t.now
 	n.IdentitySince = identitySince(cert)
-	if _, err := t.ExecContext(ctx, `UPDATE nodes SET epoch = $1, status = $2, status_reason = $3, agent_version = $4, task_types = $5, capabilities = $6,
+	if _, err := t.ExecContext(ctx,
+		`UPDATE nodes SET epoch = $1, status = $2, status_reason = $3, agent_version = $4, task_types = $5, capabilities = $6,
 		report_digest = $7, trust_version = $8, enrolled_at = $9, cert_not_after = $10, identity_since = $11, updated_at = $12 WHERE id = $13`,
 		n.Epoch, string(n.Status), n.StatusReason, n.AgentVersion, listText(n.TaskTypes), mapText(n.Capabilities),
-		n.ReportDigest, n.TrustVersion, sqlkit.Micros(t.now), sqlkit.Micros(cert.NotAfter), sqlkit.Micros(n.IdentitySince), sqlkit.Micros(t.now), n.ID); err != nil {
+		n.ReportDigest, n.TrustVersion, sqlkit.Micros(t.now), sqlkit.Micros(cert.NotAfter), sqlkit.Micros(n.IdentitySince),
+		sqlkit.Micros(t.now), n.ID); err != nil {
 		return out, err
 	}
 	if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET key_digest = $1, serial = $2, used_at = $3 WHERE hash = $4`,
@@ -166,7 +184,8 @@ func (t *tx) admit(ctx context.Context, in EnrollInput, n broker.Node, token enr
 	if err := t.addCert(ctx, n.ID, n.Epoch, in.PublicKeyDigest, cert); err != nil {
 		return out, err
 	}
-	if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET enrolled_at = $1 WHERE node_id = $2`, sqlkit.Micros(t.now), n.ID); err != nil {
+	if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET enrolled_at = $1 WHERE node_id = $2`, sqlkit.Micros(t.now),
+		n.ID); err != nil {
 		return out, err
 	}
 	if err := t.saveFacts(ctx, n.ID, in.Report.Facts); err != nil {

@@ -28,9 +28,11 @@ func (t *tx) saveFacts(ctx context.Context, nodeID string, f *taskcatalog.Facts)
 // Facts returns a node's last reported facts, and the time of that report. Code facts_unknown if
 // the node never reported any.
 func (db *DB) Facts(ctx context.Context, nodeID string) (f taskcatalog.Facts, reportedAt time.Time, err error) {
-	err = db.reader().QueryRowContext(ctx, `SELECT facts, reported_at FROM node_facts WHERE node_id = $1`, nodeID).Scan(sqlkit.ScanJSON(&f), sqlkit.ScanMicros(&reportedAt))
+	err = db.reader().QueryRowContext(ctx, `SELECT facts, reported_at FROM node_facts WHERE node_id = $1`, nodeID).Scan(sqlkit.ScanJSON(&f),
+		sqlkit.ScanMicros(&reportedAt))
 	if errors.Is(err, sql.ErrNoRows) {
-		return f, reportedAt, broker.Errorf(broker.NotFound, "facts_unknown", "node %s has not reported any facts (its agent reports them when it starts)", nodeID)
+		return f, reportedAt, broker.Errorf(broker.NotFound, "facts_unknown",
+			"node %s has not reported any facts (its agent reports them when it starts)", nodeID)
 	}
 	return f, reportedAt, err
 }

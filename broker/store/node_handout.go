@@ -20,14 +20,17 @@ func (db *DB) Handout(ctx context.Context, n broker.Node) (broker.Handout, error
 
 func handout(ctx context.Context, r sqlkit.Runner, n broker.Node, now time.Time) (h broker.Handout, err error) {
 	h.Node, h.Now = n, now
-	if err := r.QueryRowContext(ctx, `SELECT override_at FROM nodes WHERE id = $1`, n.ID).Scan(sqlkit.ScanMicros(&h.OverrideAt)); err != nil {
+	if err := r.QueryRowContext(ctx, `SELECT override_at FROM nodes WHERE id = $1`,
+		n.ID).Scan(sqlkit.ScanMicros(&h.OverrideAt)); err != nil {
 		return h, err
 	}
-	err = r.QueryRowContext(ctx, `SELECT id, status, kind FROM chain_runs WHERE id IN (SELECT run_id FROM chain_locks WHERE name = $1)`, "node/"+n.ID).Scan(&h.RunID, &h.Run, &h.RunKind)
+	err = r.QueryRowContext(ctx, `SELECT id, status, kind FROM chain_runs WHERE id IN (SELECT run_id FROM chain_locks WHERE name = $1)`,
+		"node/"+n.ID).Scan(&h.RunID, &h.Run, &h.RunKind)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return h, err
 	}
-	holds, err := sqlkit.Collect(ctx, r, scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 AND kind IN ('freeze', 'restored') AND site IN ('', $1) ORDER BY id`, n.Site)
+	holds, err := sqlkit.Collect(ctx, r, scanHold, `SELECT `+holdColumns+
+		` FROM chain_holds WHERE until_at = 0 AND kind IN ('freeze', 'restored') AND site IN ('', $1) ORDER BY id`, n.Site)
 	if err != nil {
 		return h, err
 	}
@@ -36,7 +39,8 @@ func handout(ctx context.Context, r sqlkit.Runner, n broker.Node, now time.Time)
 			h.Freezes = append(h.Freezes, "the database was restored from a backup and is on hold: "+taskcatalog.Clean(f.Reason, 200))
 			continue
 		}
-		h.Freezes = append(h.Freezes, cmp.Or(f.Site, "every site")+" is frozen by "+taskcatalog.Clean(f.By, 64)+": "+taskcatalog.Clean(f.Reason, 200))
+		h.Freezes = append(h.Freezes, cmp.Or(f.Site, "every site")+" is frozen by "+taskcatalog.Clean(f.By, 64)+": "+
+			taskcatalog.Clean(f.Reason, 200))
 	}
 	if h.Allocations, err = allocations(ctx, r, n.ID, `certified_by = ''`); err != nil {
 		return h, err
@@ -52,7 +56,8 @@ func handout(ctx context.Context, r sqlkit.Runner, n broker.Node, now time.Time)
 func lastCertificate(ctx context.Context, r sqlkit.Runner, nodeID string) (*broker.LastCertificate, error) {
 	var c broker.LastCertificate
 	err := r.QueryRowContext(ctx, `SELECT id, meets_policy, shortfalls, issued_at, valid_until FROM clean_certificates
-		WHERE node_id = $1 ORDER BY issued_at DESC, id DESC LIMIT 1`, nodeID).Scan(&c.ID, &c.MeetsPolicy, sqlkit.ScanJSON(&c.Shortfalls), sqlkit.ScanMicros(&c.IssuedAt), sqlkit.ScanMicros(&c.ValidUntil))
+		WHERE node_id = $1 ORDER BY issued_at DESC, id DESC LIMIT 1`, nodeID).
+		Scan(&c.ID, &c.MeetsPolicy, sqlkit.ScanJSON(&c.Shortfalls), sqlkit.ScanMicros(&c.IssuedAt), sqlkit.ScanMicros(&c.ValidUntil))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
 	}

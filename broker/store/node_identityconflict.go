@@ -62,7 +62,8 @@ func (t *tx) secondHolder(ctx context.Context, n broker.Node, r Rotation, remote
 	answer := broker.Errorf(broker.Forbidden, conflictCode, "cannot renew the certificate of node %s: %s", n.ID, why)
 	_, moves := conflictOwners[n.Status]
 	if r.ConflictAt.IsZero() || r.UsedAt.IsZero() && moves {
-		if _, err := t.ExecContext(ctx, `UPDATE rotations SET conflict_at = $1 WHERE task_id = $2`, sqlkit.Micros(t.now), r.TaskID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE rotations SET conflict_at = $1 WHERE task_id = $2`, sqlkit.Micros(t.now),
+			r.TaskID); err != nil {
 			return nil, err
 		}
 		return answer, t.identityConflict(ctx, n, why, remote, r.Remote)
@@ -183,7 +184,8 @@ func (db *DB) Polled(ctx context.Context, p Poll) (judged, conflict bool, err er
 		if err := t.putInstances(ctx, p.NodeID, has); err != nil || !tell {
 			return err
 		}
-		return t.identityConflict(ctx, n, fmt.Sprintf("two agents poll with the identity of this node, from %s and from %s", p.Remote, other), p.Remote, other)
+		return t.identityConflict(ctx, n, fmt.Sprintf("two agents poll with the identity of this node, from %s and from %s", p.Remote,
+			other), p.Remote, other)
 	})
 	return judged, conflict && err == nil, err
 }
@@ -235,7 +237,8 @@ func (t *tx) putInstances(ctx context.Context, nodeID string, p polling) error {
 	if p.earlier == nil {
 		p.earlier = []instance{}
 	}
-	_, err := t.ExecContext(ctx, `INSERT INTO node_instances (node_id, epoch, present, remote, since, earlier, told_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
+	_, err := t.ExecContext(ctx,
+		`INSERT INTO node_instances (node_id, epoch, present, remote, since, earlier, told_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (node_id) DO UPDATE SET epoch = $2, present = $3, remote = $4, since = $5, earlier = $6, told_at = $7`,
 		nodeID, p.epoch, p.Instance, p.Remote, sqlkit.Micros(p.since), sqlkit.JSON(p.earlier), sqlkit.Micros(p.toldAt))
 	return err

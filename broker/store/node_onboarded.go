@@ -13,7 +13,8 @@ import (
 
 // madeBy reads the undeleted node that a run made; false: no such node.
 func madeBy(ctx context.Context, r sqlkit.Runner, runID, lock string) (broker.Node, bool, error) {
-	n, err := scanNode(r.QueryRowContext(ctx, `SELECT `+nodeColumns+` FROM nodes WHERE made_by_run = $1 AND made_by_run <> '' AND status <> 'deleted'`+lock, runID))
+	n, err := scanNode(r.QueryRowContext(ctx, `SELECT `+nodeColumns+
+		` FROM nodes WHERE made_by_run = $1 AND made_by_run <> '' AND status <> 'deleted'`+lock, runID))
 	if errors.Is(err, sql.ErrNoRows) {
 		return n, false, nil
 	}
@@ -41,7 +42,10 @@ func (db *DB) OnboardNode(ctx context.Context, actor broker.Actor, n NewNode) (m
 		if err := t.expectDisks(ctx, actor, made, n.Disks); err != nil {
 			return err
 		}
-		made, err = t.transition(ctx, actor, made.ID, Change{From: broker.BootstrapIssued, To: broker.Enrolling, By: broker.OwnerOnboarding, Reason: "onboarding run " + n.MadeByRun})
+		made, err = t.transition(ctx, actor, made.ID, Change{
+			From: broker.BootstrapIssued, To: broker.Enrolling, By: broker.OwnerOnboarding,
+			Reason: "onboarding run " + n.MadeByRun,
+		})
 		return err
 	})
 	return made, err
@@ -51,7 +55,8 @@ func (t *tx) bind(ctx context.Context, actor broker.Actor, n *broker.Node, syste
 	e := entry(actor, "node.bind", n.ID)
 	e.Before, e.After = small("maas_system_id", n.MAASSystemID), small("maas_system_id", systemID)
 	n.MAASSystemID, n.UpdatedAt = systemID, t.now
-	if _, err := t.ExecContext(ctx, `UPDATE nodes SET maas_system_id = $1, updated_at = $2 WHERE id = $3`, systemID, sqlkit.Micros(t.now), n.ID); err != nil {
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET maas_system_id = $1, updated_at = $2 WHERE id = $3`, systemID, sqlkit.Micros(t.now),
+		n.ID); err != nil {
 		return err
 	}
 	return t.audit(ctx, e)
@@ -69,7 +74,8 @@ func (db *DB) MadeByRun(ctx context.Context, nodeID string) (runID string, err e
 // BoundNode returns the undeleted node of a machine in a site's MAAS, unless this run made the
 // node; empty: no such node.
 func (db *DB) BoundNode(ctx context.Context, site, systemID, runID string) (id string, err error) {
-	err = db.reader().QueryRowContext(ctx, `SELECT id FROM nodes WHERE site = $1 AND maas_system_id = $2 AND maas_system_id <> '' AND status <> 'deleted' AND made_by_run <> $3 ORDER BY id LIMIT 1`,
+	err = db.reader().QueryRowContext(ctx,
+		`SELECT id FROM nodes WHERE site = $1 AND maas_system_id = $2 AND maas_system_id <> '' AND status <> 'deleted' AND made_by_run <> $3 ORDER BY id LIMIT 1`,
 		site, systemID, runID).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
@@ -79,7 +85,8 @@ func (db *DB) BoundNode(ctx context.Context, site, systemID, runID string) (id s
 
 // BoundBeside is BoundNode for a run over an existing node: it returns another node.
 func (db *DB) BoundBeside(ctx context.Context, site, systemID, nodeID string) (id string, err error) {
-	err = db.reader().QueryRowContext(ctx, `SELECT id FROM nodes WHERE site = $1 AND maas_system_id = $2 AND maas_system_id <> '' AND status <> 'deleted' AND id <> $3 ORDER BY id LIMIT 1`,
+	err = db.reader().QueryRowContext(ctx,
+		`SELECT id FROM nodes WHERE site = $1 AND maas_system_id = $2 AND maas_system_id <> '' AND status <> 'deleted' AND id <> $3 ORDER BY id LIMIT 1`,
 		site, systemID, nodeID).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
@@ -94,7 +101,9 @@ type Hardware func(n broker.Node, f taskcatalog.Facts, known bool, parts []broke
 
 // Activate makes an enrolled node active that a run has kept waiting, if nothing is missing;
 // otherwise lacks says what is missing. Codes: node_not_found, hardware_mismatch.
-func (db *DB) Activate(ctx context.Context, actor broker.Actor, nodeID, reason string, judge Hardware) (active bool, lacks string, err error) {
+func (db *DB) Activate(ctx context.Context, actor broker.Actor, nodeID, reason string, judge Hardware) (active bool, lacks string,
+	err error,
+) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		active, lacks = false, ""
 		n, err := node(ctx, t, nodeID, t.ForUpdate())
@@ -182,12 +191,14 @@ func (db *DB) RenewOnboarded(ctx context.Context, actor broker.Actor, runID, rea
 			return err
 		}
 		var own bool
-		err = t.QueryRowContext(ctx, `SELECT kept_out_by = $1 AND devices_taken_at = 0 FROM nodes WHERE id = $2`, string(broker.OwnerOnboarding), n.ID).Scan(&own)
+		err = t.QueryRowContext(ctx, `SELECT kept_out_by = $1 AND devices_taken_at = 0 FROM nodes WHERE id = $2`,
+			string(broker.OwnerOnboarding), n.ID).Scan(&own)
 		switch {
 		case err != nil:
 			return err
 		case !own || n.TurnoverOwed:
-			why = "node " + n.ID + " is quarantined (" + n.StatusReason + "), and a person must let it in again (hostler node activate " + n.ID + ")"
+			why = "node " + n.ID + " is quarantined (" + n.StatusReason + "), and a person must let it in again (hostler node activate " +
+				n.ID + ")"
 			return nil
 		}
 		_, err = t.transition(ctx, actor, n.ID, Change{To: broker.Enrolling, By: broker.OwnerUndo, Reason: reason})

@@ -47,7 +47,8 @@ func (db *DB) CutOff(ctx context.Context, actor broker.Actor, u Turnover) error 
 		if err := t.shutRestored(ctx, n.ID); err != nil {
 			return err
 		}
-		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, sqlkit.Micros(t.now), n.ID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`,
+			sqlkit.Micros(t.now), n.ID); err != nil {
 			return err
 		}
 		if err := t.failOpen(ctx, actor, n.ID, n.Epoch+1, "node_released"); err != nil {
@@ -67,11 +68,13 @@ func (db *DB) Wiped(ctx context.Context, actor broker.Actor, u Turnover) error {
 		if err != nil {
 			return err
 		}
-		first, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE releases SET wiped_at = $1 WHERE node_id = $2 AND run_id = $3 AND wiped_at = 0`, sqlkit.Micros(t.now), n.ID, u.RunID))
+		first, err := sqlkit.Changed(t.ExecContext(ctx,
+			`UPDATE releases SET wiped_at = $1 WHERE node_id = $2 AND run_id = $3 AND wiped_at = 0`, sqlkit.Micros(t.now), n.ID, u.RunID))
 		if err != nil || first == 0 {
 			return err
 		}
-		if _, err := t.ExecContext(ctx, `UPDATE allocations SET ended_at = $1 WHERE node_id = $2 AND ended_at = 0`, sqlkit.Micros(t.now), n.ID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE allocations SET ended_at = $1 WHERE node_id = $2 AND ended_at = 0`, sqlkit.Micros(t.now),
+			n.ID); err != nil {
 			return err
 		}
 		e := entry(actor, "node.wiped", n.ID)
@@ -120,7 +123,8 @@ func (db *DB) PreviousSystem(ctx context.Context, nodeID, serial, remote string)
 		if err != nil || !had || rel.WipedAt.IsZero() || t.now.Sub(rel.ShownAt) < shownEvery {
 			return err
 		}
-		if _, err := t.ExecContext(ctx, `UPDATE releases SET shown_at = $1, serial = $2, remote = $3 WHERE node_id = $4`, sqlkit.Micros(t.now), serial, remote, nodeID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE releases SET shown_at = $1, serial = $2, remote = $3 WHERE node_id = $4`,
+			sqlkit.Micros(t.now), serial, remote, nodeID); err != nil {
 			return err
 		}
 		return t.recordPreviousSystem(ctx, n, rel, serial, remote)
@@ -174,7 +178,10 @@ func (t *tx) recordPreviousSystem(ctx context.Context, n broker.Node, rel Releas
 		}
 	}
 	if n.Status == broker.Active || n.Status == broker.Offline {
-		if _, err := t.transition(ctx, system, n.ID, Change{From: n.Status, To: broker.Quarantined, By: broker.OwnerReconciler, OweTurnover: true, Reason: RulePreviousSystem + ": " + text}); err != nil {
+		if _, err := t.transition(ctx, system, n.ID, Change{
+			From: n.Status, To: broker.Quarantined, By: broker.OwnerReconciler,
+			OweTurnover: true, Reason: RulePreviousSystem + ": " + text,
+		}); err != nil {
 			return err
 		}
 		s.ActedAt, s.Acts = t.now, s.Acts+1

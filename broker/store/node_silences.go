@@ -42,7 +42,8 @@ func silences(ctx context.Context, r sqlkit.Runner, lock string) ([]Silence, err
 // Without a change it only reads.
 func (db *DB) SaveSilences(ctx context.Context, actor broker.Actor, now []Silence) (began []Silence, err error) {
 	stood, err := db.Silences(ctx)
-	if err != nil || len(stood) == len(now) && !slices.ContainsFunc(now, func(s Silence) bool { return !slices.ContainsFunc(stood, s.is) }) {
+	if err != nil || len(stood) == len(now) && !slices.ContainsFunc(now,
+		func(s Silence) bool { return !slices.ContainsFunc(stood, s.is) }) {
 		return nil, err
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
@@ -57,7 +58,8 @@ func (db *DB) SaveSilences(ctx context.Context, actor broker.Actor, now []Silenc
 			}
 			s.Since = t.now
 			began = append(began, s)
-			if _, err := t.ExecContext(ctx, `INSERT INTO silences (site, code, text, since) VALUES ($1, $2, $3, $4)`, s.Site, s.Code, s.Text, sqlkit.Micros(s.Since)); err != nil {
+			if _, err := t.ExecContext(ctx, `INSERT INTO silences (site, code, text, since) VALUES ($1, $2, $3, $4)`, s.Site, s.Code,
+				s.Text, sqlkit.Micros(s.Since)); err != nil {
 				return err
 			}
 			if err := t.tellSilence(ctx, actor, SilentEvent, "nodes.silent", s); err != nil {
@@ -82,7 +84,13 @@ func (db *DB) SaveSilences(ctx context.Context, actor broker.Actor, now []Silenc
 
 func (t *tx) tellSilence(ctx context.Context, actor broker.Actor, event, action string, s Silence) error {
 	subject := "site/" + cmp.Or(s.Site, AllSites)
-	err := t.send(ctx, told{Site: cmp.Or(s.Site, AllSites), Message: chain.Message{Type: event, Subject: subject, Data: map[string]any{"site": s.Site, "code": s.Code, "text": s.Text, "since": s.Since}}})
+	err := t.send(ctx, told{
+		Site: cmp.Or(s.Site, AllSites),
+		Message: chain.Message{
+			Type: event, Subject: subject,
+			Data: map[string]any{"site": s.Site, "code": s.Code, "text": s.Text, "since": s.Since},
+		},
+	})
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,8 @@ func (t *tx) quarantinedBy(ctx context.Context, n broker.Node, c Change) (takenO
 	if c.To != broker.Quarantined || n.Status == broker.Quarantined && !ofPeople(c.By) {
 		return false, nil
 	}
-	rows, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE nodes SET kept_out_by = $1 WHERE id = $2 AND kept_out_by <> $1`, string(c.By), n.ID))
+	rows, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE nodes SET kept_out_by = $1 WHERE id = $2 AND kept_out_by <> $1`, string(c.By),
+		n.ID))
 	return rows > 0 && n.Status == broker.Quarantined, err
 }
 
@@ -154,7 +155,8 @@ func (t *tx) closeNode(ctx context.Context, actor broker.Actor, nodeID string) e
 	if err := t.denyWhere(ctx, "node_deleted", `node_id = $3`, nodeID); err != nil {
 		return err
 	}
-	if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, sqlkit.Micros(t.now), nodeID); err != nil {
+	if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`,
+		sqlkit.Micros(t.now), nodeID); err != nil {
 		return err
 	}
 	return t.failOpen(ctx, actor, nodeID, 1<<62, "node_deleted")

@@ -25,7 +25,8 @@ const tokenColumns = `hash, node_id, expires_at, used_at, consumed_at, void_at, 
 
 func scanToken(row sqlkit.Row) (enrollToken, error) {
 	var k enrollToken
-	err := row.Scan(&k.Hash, &k.NodeID, sqlkit.ScanMicros(&k.ExpiresAt), sqlkit.ScanMicros(&k.UsedAt), sqlkit.ScanMicros(&k.ConsumedAt), sqlkit.ScanMicros(&k.VoidAt), &k.Extended, &k.KeyDigest, &k.Serial)
+	err := row.Scan(&k.Hash, &k.NodeID, sqlkit.ScanMicros(&k.ExpiresAt), sqlkit.ScanMicros(&k.UsedAt), sqlkit.ScanMicros(&k.ConsumedAt),
+		sqlkit.ScanMicros(&k.VoidAt), &k.Extended, &k.KeyDigest, &k.Serial)
 	return k, err
 }
 
@@ -50,18 +51,23 @@ func (db *DB) ExtendToken(ctx context.Context, actor broker.Actor, nodeID string
 		k, err := scanToken(t.QueryRowContext(ctx, `SELECT `+tokenColumns+` FROM enroll_tokens
 			WHERE node_id = $1 AND consumed_at = 0 AND void_at = 0`, nodeID))
 		if errors.Is(err, sql.ErrNoRows) {
-			return broker.Errorf(broker.Refused, "token_none", "cannot extend the enrol token of node %s: it has no open token (issue a new one)", nodeID)
+			return broker.Errorf(broker.Refused, "token_none",
+				"cannot extend the enrol token of node %s: it has no open token (issue a new one)", nodeID)
 		} else if err != nil {
 			return err
 		}
 		e := entry(actor, "token.extend", nodeID)
 		if k.Extended >= MaxExtensions {
-			return refuse(broker.Errorf(broker.Refused, "token_extended_twice", "cannot extend the enrol token of node %s: the token was already extended %d times (issue a new one)", nodeID, k.Extended), e)
+			return refuse(broker.Errorf(broker.Refused, "token_extended_twice",
+				"cannot extend the enrol token of node %s: the token was already extended %d times (issue a new one)", nodeID,
+				k.Extended), e)
 		}
 		if !expires.After(k.ExpiresAt) {
-			return broker.Errorf(broker.Invalid, "token_not_longer", "cannot extend the enrol token of node %s: the token is already valid until %s", nodeID, k.ExpiresAt.Format(time.RFC3339))
+			return broker.Errorf(broker.Invalid, "token_not_longer",
+				"cannot extend the enrol token of node %s: the token is already valid until %s", nodeID, k.ExpiresAt.Format(time.RFC3339))
 		}
-		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET expires_at = $1, extended = extended + 1 WHERE hash = $2`, sqlkit.Micros(expires), k.Hash); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET expires_at = $1, extended = extended + 1 WHERE hash = $2`,
+			sqlkit.Micros(expires), k.Hash); err != nil {
 			return err
 		}
 		e.Reason, e.Before, e.After = reason, small("expires_at", k.ExpiresAt), small("expires_at", expires.UTC(), "extended", k.Extended+1)
@@ -80,7 +86,8 @@ func (db *DB) IssueToken(ctx context.Context, actor broker.Actor, nodeID, tokenH
 		if n.Status == broker.Deleted {
 			return nodeDeleted(n)
 		}
-		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, sqlkit.Micros(t.now), nodeID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`,
+			sqlkit.Micros(t.now), nodeID); err != nil {
 			return err
 		}
 		if err := t.addToken(ctx, nodeID, tokenHash, expires); err != nil {
@@ -98,7 +105,8 @@ func (db *DB) VoidToken(ctx context.Context, actor broker.Actor, nodeID, reason 
 		if _, err := node(ctx, t, nodeID, t.ForUpdate()); err != nil {
 			return err
 		}
-		void, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, sqlkit.Micros(t.now), nodeID))
+		void, err := sqlkit.Changed(t.ExecContext(ctx,
+			`UPDATE enroll_tokens SET void_at = $1 WHERE node_id = $2 AND consumed_at = 0 AND void_at = 0`, sqlkit.Micros(t.now), nodeID))
 		if err != nil || void == 0 {
 			return err
 		}
@@ -109,5 +117,6 @@ func (db *DB) VoidToken(ctx context.Context, actor broker.Actor, nodeID, reason 
 }
 
 func nodeDeleted(n broker.Node) *broker.Error {
-	return broker.Errorf(broker.Refused, "node_deleted", "node %s (%s) is deleted (create a new node; ids are never reused)", n.ID, n.Hostname)
+	return broker.Errorf(broker.Refused, "node_deleted", "node %s (%s) is deleted (create a new node; ids are never reused)", n.ID,
+		n.Hostname)
 }

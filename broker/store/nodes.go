@@ -44,10 +44,13 @@ const nodeColumns = `id, hostname, site, sku, status, status_reason, turnover_ow
 
 func scanNode(row sqlkit.Row) (broker.Node, error) {
 	var n broker.Node
-	err := row.Scan(&n.ID, &n.Hostname, &n.Site, &n.SKU, &n.Status, &n.StatusReason, &n.TurnoverOwed, &n.Epoch, &n.Bootstrap, &n.MAASSystemID,
-		sqlkit.ScanJSON(&n.Labels), sqlkit.ScanJSON(&n.TaskTypes), sqlkit.ScanJSON(&n.Capabilities), &n.AgentVersion, &n.ReportDigest, &n.TrustVersion, &n.BaselineDigest,
+	err := row.Scan(&n.ID, &n.Hostname, &n.Site, &n.SKU, &n.Status, &n.StatusReason, &n.TurnoverOwed, &n.Epoch, &n.Bootstrap,
+		&n.MAASSystemID,
+		sqlkit.ScanJSON(&n.Labels), sqlkit.ScanJSON(&n.TaskTypes), sqlkit.ScanJSON(&n.Capabilities), &n.AgentVersion, &n.ReportDigest,
+		&n.TrustVersion, &n.BaselineDigest,
 		&n.ResolverWanted, &n.ResolverWant, &n.ResolverDigest, &n.ResolverBefore,
-		sqlkit.ScanMicros(&n.EnrolledAt), sqlkit.ScanMicros(&n.IdentitySince), sqlkit.ScanMicros(&n.LastAgentContactAt), sqlkit.ScanMicros(&n.CertNotAfter), sqlkit.ScanMicros(&n.CreatedAt), sqlkit.ScanMicros(&n.UpdatedAt))
+		sqlkit.ScanMicros(&n.EnrolledAt), sqlkit.ScanMicros(&n.IdentitySince), sqlkit.ScanMicros(&n.LastAgentContactAt),
+		sqlkit.ScanMicros(&n.CertNotAfter), sqlkit.ScanMicros(&n.CreatedAt), sqlkit.ScanMicros(&n.UpdatedAt))
 	return n, err
 }
 
@@ -76,18 +79,22 @@ func (db *DB) CreateNode(ctx context.Context, actor broker.Actor, n NewNode) (ma
 
 func (t *tx) createNode(ctx context.Context, actor broker.Actor, n NewNode) (made broker.Node, err error) {
 	var taken string
-	err = t.QueryRowContext(ctx, `SELECT id FROM nodes WHERE site = $1 AND hostname = $2 AND status <> 'deleted'`, n.Site, n.Hostname).Scan(&taken)
+	err = t.QueryRowContext(ctx, `SELECT id FROM nodes WHERE site = $1 AND hostname = $2 AND status <> 'deleted'`, n.Site,
+		n.Hostname).Scan(&taken)
 	if err == nil {
-		return made, broker.Errorf(broker.Refused, "hostname_taken", "cannot create node %s: node %s has that hostname (remove that node first, or choose another hostname)", n.Hostname, taken)
+		return made, broker.Errorf(broker.Refused, "hostname_taken",
+			"cannot create node %s: node %s has that hostname (remove that node first, or choose another hostname)", n.Hostname, taken)
 	} else if !errors.Is(err, sql.ErrNoRows) {
 		return made, err
 	}
 	if n.Labels == nil {
 		n.Labels = map[string]string{}
 	}
-	if _, err := t.ExecContext(ctx, `INSERT INTO nodes (id, hostname, site, sku, status, bootstrap, maas_system_id, made_by_run, labels, created_at, updated_at)
+	if _, err := t.ExecContext(ctx,
+		`INSERT INTO nodes (id, hostname, site, sku, status, bootstrap, maas_system_id, made_by_run, labels, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		n.ID, n.Hostname, n.Site, n.SKU, string(broker.BootstrapIssued), n.Bootstrap, n.MAASSystemID, n.MadeByRun, sqlkit.JSON(n.Labels), sqlkit.Micros(t.now), sqlkit.Micros(t.now)); err != nil {
+		n.ID, n.Hostname, n.Site, n.SKU, string(broker.BootstrapIssued), n.Bootstrap, n.MAASSystemID, n.MadeByRun, sqlkit.JSON(n.Labels),
+		sqlkit.Micros(t.now), sqlkit.Micros(t.now)); err != nil {
 		return made, err
 	}
 	if made, err = node(ctx, t, n.ID, ""); err != nil {
@@ -130,7 +137,8 @@ func (db *DB) FindNode(ctx context.Context, ref string, sites []string) (broker.
 		w.Add("(id = ? OR status <> 'deleted' AND hostname = ? OR status <> 'deleted' AND id >= ? AND id < ?)", ref, ref, ref, ref+"\x7f")
 	}
 	sqlkit.In(&w, "site", sites)
-	found, err := sqlkit.Collect(ctx, db.reader(), scanNode, `SELECT `+nodeColumns+` FROM nodes`+w.String()+` ORDER BY id`+w.Limit(maxCandidates+1), w.Args...)
+	found, err := sqlkit.Collect(ctx, db.reader(), scanNode,
+		`SELECT `+nodeColumns+` FROM nodes`+w.String()+` ORDER BY id`+w.Limit(maxCandidates+1), w.Args...)
 	if err != nil {
 		return broker.Node{}, err
 	}
@@ -152,7 +160,8 @@ func (db *DB) FindNode(ctx context.Context, ref string, sites []string) (broker.
 	if len(found) > maxCandidates {
 		names = append(names, "…")
 	}
-	return broker.Node{}, broker.Errorf(broker.Refused, "ambiguous_node", "%q matches several nodes: %s (use an id)", ref, strings.Join(names, ", "))
+	return broker.Node{}, broker.Errorf(broker.Refused, "ambiguous_node", "%q matches several nodes: %s (use an id)", ref,
+		strings.Join(names, ", "))
 }
 
 const maxCandidates = 10
@@ -235,7 +244,8 @@ func (db *DB) SetLabels(ctx context.Context, actor broker.Actor, nodeID string, 
 			return nil
 		}
 		n.UpdatedAt = t.now
-		if _, err := t.ExecContext(ctx, `UPDATE nodes SET labels = $1, updated_at = $2 WHERE id = $3`, after, sqlkit.Micros(t.now), nodeID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE nodes SET labels = $1, updated_at = $2 WHERE id = $3`, after, sqlkit.Micros(t.now),
+			nodeID); err != nil {
 			return err
 		}
 		if err := t.rewant(ctx, &n); err != nil {

@@ -13,7 +13,8 @@ const operatorColumns = `name, role, sites, created_at, expires_at, revoked_at`
 
 func scanOperator(row sqlkit.Row) (broker.OperatorToken, error) {
 	var o broker.OperatorToken
-	err := row.Scan(&o.Name, &o.Role, sqlkit.ScanJSON(&o.Sites), sqlkit.ScanMicros(&o.CreatedAt), sqlkit.ScanMicros(&o.ExpiresAt), sqlkit.ScanMicros(&o.RevokedAt))
+	err := row.Scan(&o.Name, &o.Role, sqlkit.ScanJSON(&o.Sites), sqlkit.ScanMicros(&o.CreatedAt), sqlkit.ScanMicros(&o.ExpiresAt),
+		sqlkit.ScanMicros(&o.RevokedAt))
 	return o, err
 }
 
@@ -26,9 +27,11 @@ func (db *DB) CreateOperatorToken(ctx context.Context, actor broker.Actor, o bro
 			return err
 		}
 		if taken > 0 {
-			return broker.Errorf(broker.Refused, "token_name_taken", "cannot create token %s: another token has or had that name (choose another name)", o.Name)
+			return broker.Errorf(broker.Refused, "token_name_taken",
+				"cannot create token %s: another token has or had that name (choose another name)", o.Name)
 		}
-		if _, err := t.ExecContext(ctx, `INSERT INTO operator_tokens (name, hash, role, sites, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+		if _, err := t.ExecContext(ctx,
+			`INSERT INTO operator_tokens (name, hash, role, sites, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
 			o.Name, hash, string(o.Role), listText(o.Sites), sqlkit.Micros(t.now), sqlkit.Micros(o.ExpiresAt)); err != nil {
 			return err
 		}
@@ -43,7 +46,8 @@ func (db *DB) CreateOperatorToken(ctx context.Context, actor broker.Actor, o bro
 func (db *DB) OperatorByHash(ctx context.Context, hash string) (broker.OperatorToken, error) {
 	o, err := scanOperator(db.reader().QueryRowContext(ctx, `SELECT `+operatorColumns+` FROM operator_tokens WHERE hash = $1`, hash))
 	if errors.Is(err, sql.ErrNoRows) {
-		return o, broker.Errorf(broker.Unauthorized, "token_unknown", "this broker does not know the operator token (create one: hostler-broker token create)")
+		return o, broker.Errorf(broker.Unauthorized, "token_unknown",
+			"this broker does not know the operator token (create one: hostler-broker token create)")
 	}
 	return o, err
 }
@@ -56,13 +60,15 @@ func (db *DB) OperatorTokens(ctx context.Context) ([]broker.OperatorToken, error
 // RevokeOperatorToken revokes a token. A repeated call changes nothing. Codes: token_not_found.
 func (db *DB) RevokeOperatorToken(ctx context.Context, actor broker.Actor, name, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		o, err := scanOperator(t.QueryRowContext(ctx, `SELECT `+operatorColumns+` FROM operator_tokens WHERE name = $1`+t.ForUpdate(), name))
+		o, err := scanOperator(t.QueryRowContext(ctx, `SELECT `+operatorColumns+` FROM operator_tokens WHERE name = $1`+t.ForUpdate(),
+			name))
 		if errors.Is(err, sql.ErrNoRows) {
 			return broker.Errorf(broker.NotFound, "token_not_found", "there is no operator token %q (see hostler-broker token list)", name)
 		} else if err != nil || !o.RevokedAt.IsZero() {
 			return err
 		}
-		if _, err := t.ExecContext(ctx, `UPDATE operator_tokens SET revoked_at = $1 WHERE name = $2`, sqlkit.Micros(t.now), name); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE operator_tokens SET revoked_at = $1 WHERE name = $2`, sqlkit.Micros(t.now),
+			name); err != nil {
 			return err
 		}
 		t.hint(HintToken, name)

@@ -67,7 +67,8 @@ func (t *tx) send(ctx context.Context, m told) error {
 		m.Source = "hostler/broker"
 	}
 	t.hint(HintOutbox, "")
-	_, err := t.ExecContext(ctx, `INSERT INTO outbox (at, type, source, subject, site, data, correlation_id) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+	_, err := t.ExecContext(ctx,
+		`INSERT INTO outbox (at, type, source, subject, site, data, correlation_id) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		sqlkit.Micros(t.clock()), m.Type, m.Source, m.Subject, m.Site, sqlkit.JSON(m.Data), m.CorrelationID)
 	return err
 }
@@ -88,7 +89,8 @@ func (t *tx) tellStatus(ctx context.Context, n broker.Node, before broker.NodeSt
 // reads.
 func (db *DB) PlaceEvents(ctx context.Context, limit int) (placed int64, err error) {
 	var waiting bool
-	if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM outbox WHERE position = 0)`).Scan(&waiting); err != nil || !waiting {
+	if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM outbox WHERE position = 0)`).Scan(&waiting); err != nil ||
+		!waiting {
 		return 0, err
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
@@ -124,7 +126,8 @@ func outboxEnds(ctx context.Context, r sqlkit.Runner) (newest, forgotten int64, 
 // lostEvent reports whether an event of this position was, or could have been, given out after the
 // backup from which the database was restored.
 func (db *DB) lostEvent(ctx context.Context, position int64) (lost bool, err error) {
-	err = db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM restores WHERE events_upto < $1 AND events_from > $1)`, position).Scan(&lost)
+	err = db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM restores WHERE events_upto < $1 AND events_from > $1)`,
+		position).Scan(&lost)
 	return lost, err
 }
 
@@ -137,14 +140,16 @@ func (db *DB) Outbox(ctx context.Context, f OutboxFilter) (page []OutboxEvent, u
 	case err != nil:
 		return nil, f.After, err
 	case f.After > newest:
-		return nil, f.After, broker.Errorf(broker.Refused, "event_unknown", "cannot continue after event %d: the newest event is %d (if the broker was restored from a backup, read the current state again and continue after event %d)", f.After, newest, newest)
+		return nil, f.After, broker.Errorf(broker.Refused, "event_unknown",
+			"cannot continue after event %d: the newest event is %d (if the broker was restored from a backup, read the current state again and continue after event %d)", f.After, newest, newest)
 	case f.After == newest:
 		return nil, newest, nil
 	}
 	if lost, err := db.lostEvent(ctx, f.After); err != nil {
 		return nil, f.After, err
 	} else if lost {
-		return nil, f.After, broker.Errorf(broker.Refused, "event_unknown", "cannot continue after event %d: the broker was restored from a backup taken before that event (read the current state again and continue after event %d)", f.After, newest)
+		return nil, f.After, broker.Errorf(broker.Refused, "event_unknown",
+			"cannot continue after event %d: the broker was restored from a backup taken before that event (read the current state again and continue after event %d)", f.After, newest)
 	}
 	if f.Limit == 0 {
 		f.Limit = 100
@@ -158,7 +163,9 @@ func (db *DB) Outbox(ctx context.Context, f OutboxFilter) (page []OutboxEvent, u
 	if f.Sites != nil {
 		sqlkit.In(&w, "site", append([]string{AllSites}, f.Sites...))
 	}
-	page, err = sqlkit.Collect(ctx, db.reader(), scanOutbox, `SELECT position, at, type, source, subject, site, data, correlation_id FROM outbox`+w.String()+` ORDER BY position`+w.Limit(f.Limit), w.Args...)
+	page, err = sqlkit.Collect(ctx, db.reader(), scanOutbox,
+		`SELECT position, at, type, source, subject, site, data, correlation_id FROM outbox`+w.String()+` ORDER BY position`+
+			w.Limit(f.Limit), w.Args...)
 	if err != nil {
 		return nil, f.After, err
 	}
@@ -168,7 +175,9 @@ func (db *DB) Outbox(ctx context.Context, f OutboxFilter) (page []OutboxEvent, u
 	case err != nil:
 		return nil, f.After, err
 	case f.After < forgotten:
-		return nil, f.After, broker.Errorf(broker.Refused, "events_forgotten", "cannot continue after event %d: events up to %d are no longer kept (read the current state again and continue after event %d)", f.After, forgotten, forgotten)
+		return nil, f.After, broker.Errorf(broker.Refused, "events_forgotten",
+			"cannot continue after event %d: events up to %d are no longer kept (read the current state again and continue after event %d)",
+			f.After, forgotten, forgotten)
 	case len(page) == f.Limit:
 		newest = page[len(page)-1].Position
 	}
@@ -176,7 +185,8 @@ func (db *DB) Outbox(ctx context.Context, f OutboxFilter) (page []OutboxEvent, u
 }
 
 func scanOutbox(row sqlkit.Row) (e OutboxEvent, err error) {
-	err = row.Scan(&e.Position, sqlkit.ScanMicros(&e.At), &e.Type, &e.Source, &e.Subject, &e.Site, sqlkit.ScanRawJSON(&e.Data), &e.CorrelationID)
+	err = row.Scan(&e.Position, sqlkit.ScanMicros(&e.At), &e.Type, &e.Source, &e.Subject, &e.Site, sqlkit.ScanRawJSON(&e.Data),
+		&e.CorrelationID)
 	return e, err
 }
 
@@ -185,7 +195,8 @@ func scanOutbox(row sqlkit.Row) (e OutboxEvent, err error) {
 func (db *DB) ForgetEvents(ctx context.Context, before time.Time, most int64, limit int64) (gone int64, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		var newest, forgotten int64
-		if err := t.QueryRowContext(ctx, `SELECT position, forgotten FROM outbox_tip WHERE one = 1`+t.ForUpdate()).Scan(&newest, &forgotten); err != nil {
+		if err := t.QueryRowContext(ctx, `SELECT position, forgotten FROM outbox_tip WHERE one = 1`+t.ForUpdate()).Scan(&newest,
+			&forgotten); err != nil {
 			return err
 		}
 		var first, kept sql.NullInt64
@@ -198,7 +209,8 @@ func (db *DB) ForgetEvents(ctx context.Context, before time.Time, most int64, li
 		}
 		forgotten = max(forgotten, first.Int64-1) // positions skipped by a restore do not count
 		until := newest
-		if err := t.QueryRowContext(ctx, `SELECT MIN(position) FROM outbox WHERE position > 0 AND position > $1 AND position <= $2 AND at >= $3`,
+		if err := t.QueryRowContext(ctx,
+			`SELECT MIN(position) FROM outbox WHERE position > 0 AND position > $1 AND position <= $2 AND at >= $3`,
 			forgotten, forgotten+limit, sqlkit.Micros(before)).Scan(&kept); err != nil {
 			return err
 		} else if kept.Valid {

@@ -70,7 +70,8 @@ func (db *DB) PutPackage(ctx context.Context, actor broker.Actor, p Package, r i
 	p.Digest, p.Size, p.PublishedBy = digest, size, actor.Name
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		p.PublishedAt = t.now
-		n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO packages (digest, upload, name, version, size, published_by, published_at, part)
+		n, err := sqlkit.Changed(t.ExecContext(ctx,
+			`INSERT INTO packages (digest, upload, name, version, size, published_by, published_at, part)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (digest) DO NOTHING`, digest, upload, p.Name, p.Version, size, actor.Name, sqlkit.Micros(t.now), p.Part))
 		if err != nil {
 			return err
@@ -79,7 +80,8 @@ func (db *DB) PutPackage(ctx context.Context, actor broker.Actor, p Package, r i
 			return err
 		}
 		// Blocks of uploads that never ended, and of this upload if the package existed.
-		if _, err := t.ExecContext(ctx, `DELETE FROM package_blocks WHERE upload NOT IN (SELECT upload FROM packages) AND (upload = $1 OR at < $2)`,
+		if _, err := t.ExecContext(ctx,
+			`DELETE FROM package_blocks WHERE upload NOT IN (SELECT upload FROM packages) AND (upload = $1 OR at < $2)`,
 			upload, sqlkit.Micros(t.now.Add(-uploadLife))); err != nil || n == 0 {
 			return err
 		}
@@ -87,7 +89,8 @@ func (db *DB) PutPackage(ctx context.Context, actor broker.Actor, p Package, r i
 			return nil // the release that names the part is audited
 		}
 		return t.audit(ctx, broker.AuditEntry{
-			Actor: actor.Name, Action: "release.publish", Subject: "package/" + digest, After: small("name", p.Name, "version", p.Version, "size", size),
+			Actor: actor.Name, Action: "release.publish", Subject: "package/" + digest,
+			After: small("name", p.Name, "version", p.Version, "size", size),
 		})
 	})
 	if err != nil {
@@ -105,7 +108,8 @@ func (db *DB) putBlocks(ctx context.Context, upload string, r io.Reader) (digest
 			hash.Write(block[:got])
 			size += int64(got)
 			if err := db.write(ctx, func(ctx context.Context, t *tx) error {
-				_, err := t.ExecContext(ctx, `INSERT INTO package_blocks (upload, n, at, data) VALUES ($1, $2, $3, $4)`, upload, n, sqlkit.Micros(t.now), block[:got])
+				_, err := t.ExecContext(ctx, `INSERT INTO package_blocks (upload, n, at, data) VALUES ($1, $2, $3, $4)`, upload, n,
+					sqlkit.Micros(t.now), block[:got])
 				return err
 			}); err != nil {
 				return "", 0, err
@@ -150,7 +154,8 @@ func (db *DB) OpenPackage(ctx context.Context, digest string) (Package, io.ReadS
 
 // Packages lists all packages that are not parts of releases, newest first.
 func (db *DB) Packages(ctx context.Context) ([]Package, error) {
-	return sqlkit.Collect(ctx, db.reader(), scanPackage, `SELECT `+packageColumns+` FROM packages WHERE NOT part ORDER BY published_at DESC, digest`)
+	return sqlkit.Collect(ctx, db.reader(), scanPackage,
+		`SELECT `+packageColumns+` FROM packages WHERE NOT part ORDER BY published_at DESC, digest`)
 }
 
 // NewestPackage returns the package for a new machine of an architecture: the last published
@@ -172,7 +177,8 @@ func (db *DB) NewestPackage(ctx context.Context, arch string) (p *Package, withh
 	for i, p := range all {
 		switch {
 		case !strings.HasSuffix(p.Name, "_"+arch+".deb"):
-		case p.below(floor.Version), slices.ContainsFunc(releases, func(r AgentRelease) bool { return r.Revoked() && p.OfVersion(r.Version) }):
+		case p.below(floor.Version), slices.ContainsFunc(releases,
+			func(r AgentRelease) bool { return r.Revoked() && p.OfVersion(r.Version) }):
 			withheld++
 		default:
 			return &all[i], withheld, nil
@@ -210,7 +216,8 @@ type blockReader struct {
 func (b *blockReader) ReadAt(p []byte, off int64) (int, error) {
 	if n := off / readSize; n != b.n {
 		block, from := n*readSize/blockSize, n*readSize%blockSize
-		err := b.r.QueryRowContext(b.ctx, `SELECT substr(data, $3, $4) FROM package_blocks WHERE upload = $1 AND n = $2`, b.upload, block, from+1, readSize).Scan(&b.piece)
+		err := b.r.QueryRowContext(b.ctx, `SELECT substr(data, $3, $4) FROM package_blocks WHERE upload = $1 AND n = $2`, b.upload, block,
+			from+1, readSize).Scan(&b.piece)
 		if err != nil {
 			b.n = -1
 			return 0, fmt.Errorf("cannot read block %d of the package: %w", block, err)

@@ -34,6 +34,9 @@ func (db *DB) SetCleanPolicy(ctx context.Context, actor broker.Actor, site strin
 			ON CONFLICT (site) DO UPDATE SET policy = excluded.policy, updated_at = excluded.updated_at`, site, string(policy), sqlkit.Micros(t.now)); err != nil {
 			return err
 		}
-		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "policy.clean", Subject: "site/" + site, Reason: reason, Before: before, After: policy})
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: "policy.clean", Subject: "site/" + site, Reason: reason,
+			Before: before, After: policy,
+		})
 	})
 }

@@ -48,7 +48,8 @@ func openPostgres(ctx context.Context, db *DB, url string, machine func() time.T
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		// The parser's error may contain the password.
-		return nil, broker.Errorf(broker.Invalid, "bad_store_url", "cannot open store: the PostgreSQL URL is not valid (give it as postgres://USER:PASSWORD@HOST:PORT/DATABASE)")
+		return nil, broker.Errorf(broker.Invalid, "bad_store_url",
+			"cannot open store: the PostgreSQL URL is not valid (give it as postgres://USER:PASSWORD@HOST:PORT/DATABASE)")
 	}
 	config.DialFunc = sqlkit.Dialer.DialContext
 	if config.ConnectTimeout == 0 {
@@ -56,7 +57,8 @@ func openPostgres(ctx context.Context, db *DB, url string, machine func() time.T
 	}
 	e := &postgresEngine{
 		db: db, config: config, pool: stdlib.OpenDB(*config),
-		origin: fmt.Sprintf("%016x", rand.Uint64()), outbox: make(chan []Hint, 1024), slots: make(chan struct{}, writeConns), machine: machine,
+		origin: fmt.Sprintf("%016x", rand.Uint64()), outbox: make(chan []Hint, 1024), slots: make(chan struct{}, writeConns),
+		machine: machine,
 	}
 	e.clock = sqlkit.NewClock(e.pool, machine)
 	e.pool.SetMaxOpenConns(writeConns + readConns)
@@ -67,7 +69,8 @@ func openPostgres(ctx context.Context, db *DB, url string, machine func() time.T
 		}
 	}()
 	if err := e.pool.PingContext(ctx); err != nil {
-		return nil, broker.Errorf(broker.Unavailable, "store_unavailable", "cannot reach PostgreSQL at %s:%d: %v", config.Host, config.Port, err)
+		return nil, broker.Errorf(broker.Unavailable, "store_unavailable", "cannot reach PostgreSQL at %s:%d: %v", config.Host, config.Port,
+			err)
 	}
 	if err := e.keepsSessions(ctx); err != nil {
 		return nil, err
@@ -77,7 +80,8 @@ func openPostgres(ctx context.Context, db *DB, url string, machine func() time.T
 	}
 	heard, err := e.listening(ctx)
 	if err != nil {
-		return nil, broker.Errorf(broker.Unavailable, "store_unavailable", "cannot listen for notifications of PostgreSQL at %s:%d: %v", config.Host, config.Port, err)
+		return nil, broker.Errorf(broker.Unavailable, "store_unavailable", "cannot listen for notifications of PostgreSQL at %s:%d: %v",
+			config.Host, config.Port, err)
 	}
 	background, cancel := context.WithCancel(context.Background())
 	e.cancel = cancel

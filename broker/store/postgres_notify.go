@@ -37,7 +37,8 @@ func (e *postgresEngine) send(ctx context.Context) {
 			return
 		}
 		for _, p := range payloads {
-			if _, err := e.pool.ExecContext(ctx, `SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)`, notifyChannel, p); err != nil && ctx.Err() == nil {
+			if _, err := e.pool.ExecContext(ctx, `SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2)`, notifyChannel,
+				p); err != nil && ctx.Err() == nil {
 				e.db.log.Warn("cannot notify the other brokers", zap.Error(err))
 			}
 		}

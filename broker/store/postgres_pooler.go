@@ -20,7 +20,8 @@ const probePatience = 5 * time.Second
 // keepsSessions sends a notification and waits for it. Code: store_pooled.
 func (e *postgresEngine) keepsSessions(ctx context.Context) error {
 	unreached := func(err error) error {
-		return broker.Errorf(broker.Unavailable, "store_unavailable", "cannot reach PostgreSQL at %s:%d: %v", e.config.Host, e.config.Port, err)
+		return broker.Errorf(broker.Unavailable, "store_unavailable", "cannot reach PostgreSQL at %s:%d: %v", e.config.Host, e.config.Port,
+			err)
 	}
 	conn, err := pgx.ConnectConfig(ctx, e.config)
 	if err != nil {
@@ -40,7 +41,8 @@ func (e *postgresEngine) keepsSessions(ctx context.Context) error {
 		if waiting.Err() == nil || ctx.Err() != nil {
 			return unreached(err)
 		}
-		return broker.Errorf(broker.Invalid, "store_pooled", "cannot use PostgreSQL at %s:%d: a test notification did not arrive within %s, which means a connection pooler in transaction mode (give the address of PostgreSQL itself, or set the pooler to session mode)", e.config.Host, e.config.Port, probePatience)
+		return broker.Errorf(broker.Invalid, "store_pooled",
+			"cannot use PostgreSQL at %s:%d: a test notification did not arrive within %s, which means a connection pooler in transaction mode (give the address of PostgreSQL itself, or set the pooler to session mode)", e.config.Host, e.config.Port, probePatience)
 	}
 	return nil
 }

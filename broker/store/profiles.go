@@ -20,7 +20,8 @@ func scanProfile(row sqlkit.Row) (p broker.Profile, err error) {
 	p.Policy = broker.DefaultPolicy()
 	p.Policy.StageRetries = nil
 	p.Policy.AcceptMAASErase = false // a row without the setting dates from when false was the default
-	err = row.Scan(&p.ID, &p.SiteID, &p.Name, &p.Description, &p.Status, sqlkit.ScanJSON(&p.Policy), sqlkit.ScanMicros(&p.CreatedAt), sqlkit.ScanMicros(&p.UpdatedAt))
+	err = row.Scan(&p.ID, &p.SiteID, &p.Name, &p.Description, &p.Status, sqlkit.ScanJSON(&p.Policy), sqlkit.ScanMicros(&p.CreatedAt),
+		sqlkit.ScanMicros(&p.UpdatedAt))
 	return p, err
 }
 
@@ -28,13 +29,16 @@ func scanProfile(row sqlkit.Row) (p broker.Profile, err error) {
 // site's default profile.
 func profile(ctx context.Context, r sqlkit.Runner, siteID, ref, lock string) (broker.Profile, error) {
 	if ref == "" {
-		if err := r.QueryRowContext(ctx, `SELECT default_profile_id FROM maas_sites WHERE id = $1`, siteID).Scan(&ref); err != nil && !errors.Is(err, sql.ErrNoRows) {
+		if err := r.QueryRowContext(ctx, `SELECT default_profile_id FROM maas_sites WHERE id = $1`, siteID).Scan(&ref); err != nil &&
+			!errors.Is(err, sql.ErrNoRows) {
 			return broker.Profile{}, err
 		}
 	}
-	p, err := scanProfile(r.QueryRowContext(ctx, `SELECT `+profileColumns+` FROM maas_site_profiles WHERE site_id = $1 AND (id = $2 OR name = $2)`+lock, siteID, ref))
+	p, err := scanProfile(r.QueryRowContext(ctx, `SELECT `+profileColumns+
+		` FROM maas_site_profiles WHERE site_id = $1 AND (id = $2 OR name = $2)`+lock, siteID, ref))
 	if errors.Is(err, sql.ErrNoRows) {
-		return p, broker.Errorf(broker.NotFound, "profile_not_found", "the site has no profile %q (see hostler site profile list SITE)", ref)
+		return p, broker.Errorf(broker.NotFound, "profile_not_found", "the site has no profile %q (see hostler site profile list SITE)",
+			ref)
 	}
 	return p, err
 }
@@ -47,7 +51,8 @@ func (db *DB) Profile(ctx context.Context, siteID, ref string) (broker.Profile, 
 
 // Profiles lists a site's profiles, ordered by name.
 func (db *DB) Profiles(ctx context.Context, siteID string) ([]broker.Profile, error) {
-	return sqlkit.Collect(ctx, db.reader(), scanProfile, `SELECT `+profileColumns+` FROM maas_site_profiles WHERE site_id = $1 ORDER BY name`, siteID)
+	return sqlkit.Collect(ctx, db.reader(), scanProfile,
+		`SELECT `+profileColumns+` FROM maas_site_profiles WHERE site_id = $1 ORDER BY name`, siteID)
 }
 
 // CreateProfile adds a profile to its site. Codes: site_not_found, profile_invalid, profile_exists.
@@ -70,21 +75,28 @@ func (db *DB) CreateProfile(ctx context.Context, actor broker.Actor, p broker.Pr
 }
 
 func (t *tx) insertProfile(ctx context.Context, actor broker.Actor, s broker.Site, p broker.Profile) error {
-	n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO maas_site_profiles (id, site_id, name, description, status, policy, created_at, updated_at)
+	n, err := sqlkit.Changed(t.ExecContext(ctx,
+		`INSERT INTO maas_site_profiles (id, site_id, name, description, status, policy, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $7) ON CONFLICT (site_id, name) DO NOTHING`,
 		p.ID, s.ID, p.Name, p.Description, string(p.Status), sqlkit.JSON(p.Policy), sqlkit.Micros(t.now)))
 	if err != nil {
 		return err
 	}
 	if n == 0 {
-		return broker.Errorf(broker.Refused, "profile_exists", "cannot create profile %s: site %s already has a profile of that name", p.Name, s.Name)
+		return broker.Errorf(broker.Refused, "profile_exists", "cannot create profile %s: site %s already has a profile of that name",
+			p.Name, s.Name)
 	}
-	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "site.profile.create", Subject: "site/" + s.Name, After: profileAudit(p)})
+	return t.audit(ctx, broker.AuditEntry{
+		Actor: actor.Name, Action: "site.profile.create", Subject: "site/" + s.Name,
+		After: profileAudit(p),
+	})
 }
 
 // UpdateProfile applies change to a profile; the name cannot change. Runs that have begun continue
 // with their copy. Codes: site_not_found, profile_not_found, profile_invalid, profile_is_default.
-func (db *DB) UpdateProfile(ctx context.Context, actor broker.Actor, siteID, ref, reason string, change func(*broker.Profile) error) (p broker.Profile, err error) {
+func (db *DB) UpdateProfile(ctx context.Context, actor broker.Actor, siteID, ref, reason string,
+	change func(*broker.Profile) error,
+) (p broker.Profile, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		s, err := site(ctx, t, siteID, t.ForUpdate()) // its default profile must stay active
 		if err != nil {
@@ -108,14 +120,19 @@ func (db *DB) UpdateProfile(ctx context.Context, actor broker.Actor, siteID, ref
 		case p.ID != before.ID || p.SiteID != before.SiteID || p.Name != before.Name:
 			return broker.Errorf(broker.Invalid, "profile_invalid", "cannot rename profile %s: runs refer to it by that name", before.Name)
 		case p.Status != broker.SiteActive && s.DefaultProfileID == p.ID:
-			return broker.Errorf(broker.Refused, "profile_is_default", "cannot disable profile %s: it is the default of site %s (choose another default first: hostler site profile set-default %s PROFILE)", p.Name, s.Name, s.Name)
+			return broker.Errorf(broker.Refused, "profile_is_default",
+				"cannot disable profile %s: it is the default of site %s (choose another default first: hostler site profile set-default %s PROFILE)", p.Name, s.Name, s.Name)
 		}
 		p.UpdatedAt = t.now
-		if _, err := t.ExecContext(ctx, `UPDATE maas_site_profiles SET description = $1, status = $2, policy = $3, updated_at = $4 WHERE id = $5`,
+		if _, err := t.ExecContext(ctx,
+			`UPDATE maas_site_profiles SET description = $1, status = $2, policy = $3, updated_at = $4 WHERE id = $5`,
 			p.Description, string(p.Status), sqlkit.JSON(p.Policy), sqlkit.Micros(t.now), p.ID); err != nil {
 			return err
 		}
-		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "site.profile.update", Subject: "site/" + s.Name, Reason: reason, Before: profileAudit(before), After: profileAudit(p)})
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: "site.profile.update", Subject: "site/" + s.Name, Reason: reason,
+			Before: profileAudit(before), After: profileAudit(p),
+		})
 	})
 	return p, err
 }

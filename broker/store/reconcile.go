@@ -27,23 +27,32 @@ func reconcilePolicy(ctx context.Context, r sqlkit.Runner, site string) (policy 
 }
 
 // ChangeReconcilePolicy replaces a site's policy by the result of change; nil means no policy.
-func (db *DB) ChangeReconcilePolicy(ctx context.Context, actor broker.Actor, site, reason string, change func(json.RawMessage) (json.RawMessage, error)) (after json.RawMessage, err error) {
+func (db *DB) ChangeReconcilePolicy(ctx context.Context, actor broker.Actor, site, reason string,
+	change func(json.RawMessage) (json.RawMessage, error),
+) (after json.RawMessage, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		// The row makes concurrent changes wait; a site without a policy gets an empty row.
-		if _, err := t.ExecContext(ctx, `INSERT INTO reconcile_policies (site, policy, updated_at) VALUES ($1, '', $2) ON CONFLICT (site) DO NOTHING`, site, sqlkit.Micros(t.now)); err != nil {
+		if _, err := t.ExecContext(ctx,
+			`INSERT INTO reconcile_policies (site, policy, updated_at) VALUES ($1, '', $2) ON CONFLICT (site) DO NOTHING`, site,
+			sqlkit.Micros(t.now)); err != nil {
 			return err
 		}
 		var before json.RawMessage
-		if err := t.QueryRowContext(ctx, `SELECT policy FROM reconcile_policies WHERE site = $1`+t.ForUpdate(), site).Scan(sqlkit.ScanRawJSON(&before)); err != nil {
+		if err := t.QueryRowContext(ctx, `SELECT policy FROM reconcile_policies WHERE site = $1`+t.ForUpdate(),
+			site).Scan(sqlkit.ScanRawJSON(&before)); err != nil {
 			return err
 		}
 		if after, err = change(before); err != nil {
 			return err
 		}
-		if _, err := t.ExecContext(ctx, `UPDATE reconcile_policies SET policy = $1, updated_at = $2 WHERE site = $3`, string(after), sqlkit.Micros(t.now), site); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE reconcile_policies SET policy = $1, updated_at = $2 WHERE site = $3`, string(after),
+			sqlkit.Micros(t.now), site); err != nil {
 			return err
 		}
-		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "policy.reconcile", Subject: "site/" + site, Reason: reason, Before: before, After: after})
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: "policy.reconcile", Subject: "site/" + site, Reason: reason,
+			Before: before, After: after,
+		})
 	})
 	return after, err
 }
@@ -90,8 +99,10 @@ type kept struct {
 
 func scanLook(row sqlkit.Row) (l ReconcileLook, err error) {
 	var k kept
-	err = row.Scan(&l.Site, sqlkit.ScanMicros(&l.RequestedAt), sqlkit.ScanMicros(&l.LookedAt), sqlkit.ScanMicros(&l.Complete), sqlkit.ScanJSON(&k))
-	l.Machines, l.Unmanaged, l.Nodes, l.Skipped, l.Unknown, l.Trouble, l.Failed, l.Stops = k.Machines, k.Unmanaged, k.Nodes, k.Skipped, k.Unknown, k.Trouble, k.Failed, k.Stops
+	err = row.Scan(&l.Site, sqlkit.ScanMicros(&l.RequestedAt), sqlkit.ScanMicros(&l.LookedAt), sqlkit.ScanMicros(&l.Complete),
+		sqlkit.ScanJSON(&k))
+	l.Machines, l.Unmanaged, l.Nodes, l.Skipped, l.Unknown, l.Trouble, l.Failed, l.Stops = k.Machines, k.Unmanaged, k.Nodes, k.Skipped,
+		k.Unknown, k.Trouble, k.Failed, k.Stops
 	l.KeyAt, l.KeyRefused = k.KeyAt, k.Refused
 	return l, err
 }
@@ -157,7 +168,11 @@ func (db *DB) SaveLook(ctx context.Context, actor broker.Actor, l ReconcileLook)
 }
 
 func (t *tx) tellStop(ctx context.Context, actor broker.Actor, site, kind string, s ReconcileStop) error {
-	err := t.send(ctx, told{Site: site, Message: chain.Message{Type: kind, Subject: "site/" + site, Data: map[string]any{"site": site, "code": s.Code, "text": s.Text, "since": s.Since}}})
+	err := t.send(ctx,
+		told{Site: site, Message: chain.Message{
+			Type: kind, Subject: "site/" + site,
+			Data: map[string]any{"site": site, "code": s.Code, "text": s.Text, "since": s.Since},
+		}})
 	if err != nil {
 		return err
 	}

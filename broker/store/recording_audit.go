@@ -42,7 +42,8 @@ func (db *DB) recordingTold(ctx context.Context, sessionID string) (told recordi
 		w.Equal("subject", "terminal/"+sessionID)
 		sqlkit.In(&w, "action", toldActions)
 		w.Add("id > ?", after)
-		page, err := sqlkit.Collect(ctx, db.reader(), scanAudit, `SELECT `+auditColumns+` FROM audit_logs`+w.String()+` ORDER BY id`+w.Limit(toldAtOnce), w.Args...)
+		page, err := sqlkit.Collect(ctx, db.reader(), scanAudit,
+			`SELECT `+auditColumns+` FROM audit_logs`+w.String()+` ORDER BY id`+w.Limit(toldAtOnce), w.Args...)
 		if err != nil {
 			return told, 0, err
 		}
@@ -96,7 +97,9 @@ func (db *DB) VerifyRecording(ctx context.Context, sessionID string) (r recordin
 
 // verify reads the blocks again if the end of the recording, the end of its session, or its drop was
 // logged while the blocks were read. Each of the three is logged at most once.
-func (db *DB) verify(ctx context.Context, sessionID string, blocks iter.Seq2[recording.Block, error]) (r recording.Report, end *recording.Head, err error) {
+func (db *DB) verify(ctx context.Context, sessionID string, blocks iter.Seq2[recording.Block, error]) (r recording.Report,
+	end *recording.Head, err error,
+) {
 	told, _, err := db.recordingTold(ctx, sessionID)
 	for err == nil {
 		if r, err = recording.Verify(sessionID, blocks, told); err != nil {
@@ -141,7 +144,8 @@ func (db *DB) RecordingCut(ctx context.Context, sessionID string) (*recording.Cu
 	for _, h := range told.Heads[before:] {
 		there := h.Blocks <= cut.Told.Blocks
 		if !there {
-			if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM recording_blocks WHERE session_id = $1 AND seq = $2 AND hash = $3)`,
+			if err := db.reader().QueryRowContext(ctx,
+				`SELECT EXISTS (SELECT 1 FROM recording_blocks WHERE session_id = $1 AND seq = $2 AND hash = $3)`,
 				sessionID, h.Blocks-1, h.Hash).Scan(&there); err != nil {
 				return nil, err
 			}
@@ -162,6 +166,7 @@ func (db *DB) RecordingCut(ctx context.Context, sessionID string) (*recording.Cu
 // RecordingCut does not return the cut again; VerifyRecording still reports it.
 func (db *DB) NoteRecordingCut(ctx context.Context, actor broker.Actor, c recording.Cut) error {
 	e := terminalEntry(actor, cutAction, broker.TerminalSession{ID: c.Told.SessionID})
-	e.Code, e.Reason, e.After = "recording_cut", fmt.Sprintf("%d blocks were stored, and %d of them are left", c.Told.Blocks, c.Left.Blocks), json.RawMessage(sqlkit.JSON(c))
+	e.Code, e.Reason, e.After = "recording_cut", fmt.Sprintf("%d blocks were stored, and %d of them are left", c.Told.Blocks,
+		c.Left.Blocks), json.RawMessage(sqlkit.JSON(c))
 	return db.noteBroken(ctx, e, c.Told.SessionID)
 }

@@ -55,7 +55,9 @@ func (k keeper) Keep(ctx context.Context, b recording.Block) error {
 		case s.Replica != k.replica:
 			return terminalElsewhere(s)
 		case b.Seq != last.Seq+1 || b.Prev != last.Hash || last.Last:
-			return broker.Errorf(broker.Refused, "recording_conflict", "cannot store block %d of the recording of session %s: it does not follow block %d, the last block stored", b.Seq, b.SessionID, last.Seq)
+			return broker.Errorf(broker.Refused, "recording_conflict",
+				"cannot store block %d of the recording of session %s: it does not follow block %d, the last block stored", b.Seq,
+				b.SessionID, last.Seq)
 		}
 		_, err = t.ExecContext(ctx, `INSERT INTO recording_blocks (`+blockColumns+`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 			b.SessionID, b.Seq, sqlkit.Micros(b.At), int64(b.To), int64(b.Lost), b.Last, b.Lines, b.Prev, b.Hash)
@@ -78,7 +80,8 @@ func head(ctx context.Context, r sqlkit.Runner, sessionID string) (recording.Blo
 }
 
 func blockAtEnd(ctx context.Context, r sqlkit.Runner, columns, sessionID string) (recording.Block, error) {
-	b, err := scanBlock(r.QueryRowContext(ctx, `SELECT `+columns+` FROM recording_blocks WHERE session_id = $1 ORDER BY seq DESC LIMIT 1`, sessionID))
+	b, err := scanBlock(r.QueryRowContext(ctx, `SELECT `+columns+` FROM recording_blocks WHERE session_id = $1 ORDER BY seq DESC LIMIT 1`,
+		sessionID))
 	if errors.Is(err, sql.ErrNoRows) {
 		return recording.Block{SessionID: sessionID, Seq: -1}, nil
 	}
@@ -95,7 +98,9 @@ func (db *DB) Blocks(ctx context.Context, sessionID string) iter.Seq2[recording.
 		next := int64(0)
 		for b, err := range db.blocks(ctx, sessionID) {
 			if err == nil && b.Seq != next {
-				err = broker.Errorf(broker.Refused, "recording_broken", "cannot read the recording of session %s: block %d is missing (see hostler recording verify %s)", sessionID, next, sessionID)
+				err = broker.Errorf(broker.Refused, "recording_broken",
+					"cannot read the recording of session %s: block %d is missing (see hostler recording verify %s)", sessionID, next,
+					sessionID)
 			}
 			if next++; !yield(b, err) || err != nil {
 				return
@@ -142,9 +147,12 @@ func (db *DB) CloseRecording(ctx context.Context, actor broker.Actor, replica st
 			return err
 		}
 		if !last.Last || last.Hash != h.Hash || last.Seq+1 != h.Blocks || last.To != h.Bytes {
-			return broker.Errorf(broker.Refused, "recording_head_wrong", "cannot close the recording of session %s: its last stored block is %d, %s, which is not the reported end", s.ID, last.Seq, last.Hash)
+			return broker.Errorf(broker.Refused, "recording_head_wrong",
+				"cannot close the recording of session %s: its last stored block is %d, %s, which is not the reported end", s.ID, last.Seq,
+				last.Hash)
 		}
-		n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE terminal_sessions SET recorded_at = $2 WHERE id = $1 AND recorded_at = 0`, s.ID, sqlkit.Micros(t.now)))
+		n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE terminal_sessions SET recorded_at = $2 WHERE id = $1 AND recorded_at = 0`, s.ID,
+			sqlkit.Micros(t.now)))
 		if err != nil || n == 0 {
 			return err
 		}
@@ -190,10 +198,14 @@ func (db *DB) Recordings(ctx context.Context, f RecordingFilter) ([]Recording, e
 	if f.After != "" {
 		w.Add("(created_at, id) < (SELECT created_at, id FROM terminal_sessions WHERE id = ?)", f.After)
 	}
-	page := `SELECT ` + terminalColumns + `, recorded_at, dropped_at FROM terminal_sessions` + w.String() + ` ORDER BY created_at DESC, id DESC` + w.Limit(cmp.Or(f.Limit, 100))
+	page := `SELECT ` + terminalColumns + `, recorded_at, dropped_at FROM terminal_sessions` + w.String() +
+		` ORDER BY created_at DESC, id DESC` + w.Limit(cmp.Or(f.Limit, 100))
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (r Recording, err error) {
 		var seq, to, lost int64
-		r.TerminalSession, err = scanTerminal(also{also{also{also{also{row, &lost}, &to}, &seq}, sqlkit.ScanMicros(&r.DroppedAt)}, sqlkit.ScanMicros(&r.RecordedAt)})
+		r.TerminalSession, err = scanTerminal(also{
+			also{also{also{also{row, &lost}, &to}, &seq}, sqlkit.ScanMicros(&r.DroppedAt)},
+			sqlkit.ScanMicros(&r.RecordedAt),
+		})
 		r.Blocks, r.Bytes, r.Lost = seq+1, uint64(to), uint64(lost)
 		return r, err
 	}, `SELECT s.*, COALESCE(b.seq, -1), COALESCE(b.upto, 0), COALESCE(b.lost, 0) FROM (`+page+`) s
@@ -212,8 +224,10 @@ func (db *DB) DropRecordings(ctx context.Context, actor broker.Actor, before map
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		dropped = nil
 		for _, site := range slices.Sorted(maps.Keys(before)) {
-			old, err := sqlkit.Collect(ctx, t, scanText, `SELECT id FROM terminal_sessions WHERE site = $1 AND status = 'closed' AND closed_at > 0 AND closed_at < $2
-				AND recorded_at > 0 AND dropped_at = 0 ORDER BY closed_at LIMIT $3`+t.ForUpdate()+t.SkipLocked(), site, sqlkit.Micros(before[site]), dropAtOnce-len(dropped))
+			old, err := sqlkit.Collect(ctx, t, scanText,
+				`SELECT id FROM terminal_sessions WHERE site = $1 AND status = 'closed' AND closed_at > 0 AND closed_at < $2
+				AND recorded_at > 0 AND dropped_at = 0 ORDER BY closed_at LIMIT $3`+t.ForUpdate()+
+					t.SkipLocked(), site, sqlkit.Micros(before[site]), dropAtOnce-len(dropped))
 			if err != nil {
 				return err
 			}

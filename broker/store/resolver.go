@@ -47,18 +47,24 @@ func (db *DB) PushResolverSet(ctx context.Context, actor broker.Actor, s Resolve
 				had = true
 				return nil
 			}
-			return broker.Errorf(broker.Refused, "resolver_version_taken", "cannot push resolver profiles as %s: that version has other content (choose another --version)", s.Version)
+			return broker.Errorf(broker.Refused, "resolver_version_taken",
+				"cannot push resolver profiles as %s: that version has other content (choose another --version)", s.Version)
 		} else if broker.AsError(err).Kind != broker.NotFound {
 			return err
 		}
 		if old, err := resolverSet(ctx, t, s.Digest); err == nil {
-			return broker.Errorf(broker.Refused, "resolver_version_taken", "cannot push resolver profiles as %s: the same content is already version %s", s.Version, old.Version)
+			return broker.Errorf(broker.Refused, "resolver_version_taken",
+				"cannot push resolver profiles as %s: the same content is already version %s", s.Version, old.Version)
 		}
-		if _, err := t.ExecContext(ctx, `INSERT INTO resolver_sets (digest, version, profiles, pushed_by, pushed_at) VALUES ($1, $2, $3, $4, $5)`,
+		if _, err := t.ExecContext(ctx,
+			`INSERT INTO resolver_sets (digest, version, profiles, pushed_by, pushed_at) VALUES ($1, $2, $3, $4, $5)`,
 			s.Digest, s.Version, string(s.Profiles), actor.Name, sqlkit.Micros(t.now)); err != nil {
 			return err
 		}
-		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "resolver.push", Subject: "resolver/" + s.Version, After: small("digest", s.Digest)})
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: "resolver.push", Subject: "resolver/" + s.Version,
+			After: small("digest", s.Digest),
+		})
 	})
 	return had, err
 }
@@ -72,9 +78,11 @@ func scanResolverSet(row sqlkit.Row) (s ResolverSet, err error) {
 
 // resolverSet finds a set by version or digest.
 func resolverSet(ctx context.Context, r sqlkit.Runner, ref string) (ResolverSet, error) {
-	s, err := scanResolverSet(r.QueryRowContext(ctx, `SELECT `+resolverSetColumns+` FROM resolver_sets WHERE version = $1 OR digest = $1`, ref))
+	s, err := scanResolverSet(r.QueryRowContext(ctx, `SELECT `+resolverSetColumns+` FROM resolver_sets WHERE version = $1 OR digest = $1`,
+		ref))
 	if errors.Is(err, sql.ErrNoRows) {
-		return s, broker.Errorf(broker.NotFound, "resolver_version_unknown", "there are no resolver profiles of version %q (see hostler resolver list)", ref)
+		return s, broker.Errorf(broker.NotFound, "resolver_version_unknown",
+			"there are no resolver profiles of version %q (see hostler resolver list)", ref)
 	}
 	return s, err
 }
@@ -86,13 +94,16 @@ func (db *DB) ResolverSet(ctx context.Context, ref string) (ResolverSet, error) 
 
 // ResolverSets lists the sets, newest first, without their content.
 func (db *DB) ResolverSets(ctx context.Context) ([]ResolverSet, error) {
-	return sqlkit.Collect(ctx, db.reader(), scanResolverSet, `SELECT digest, version, '' AS profiles, pushed_by, pushed_at FROM resolver_sets ORDER BY pushed_at DESC, version`)
+	return sqlkit.Collect(ctx, db.reader(), scanResolverSet,
+		`SELECT digest, version, '' AS profiles, pushed_by, pushed_at FROM resolver_sets ORDER BY pushed_at DESC, version`)
 }
 
 // WantResolver assigns a set to the nodes of a selector, including nodes that match later. The want
 // replaces an earlier want of the same selector, and takes precedence over all earlier wants. nodes
 // is the number of nodes that match now. Code: resolver_version_unknown.
-func (db *DB) WantResolver(ctx context.Context, actor broker.Actor, selector broker.Selector, ref, reason string) (w ResolverWant, nodes int, err error) {
+func (db *DB) WantResolver(ctx context.Context, actor broker.Actor, selector broker.Selector, ref, reason string) (w ResolverWant,
+	nodes int, err error,
+) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		set, err := resolverSet(ctx, t, ref)
 		if err != nil {
@@ -100,16 +111,22 @@ func (db *DB) WantResolver(ctx context.Context, actor broker.Actor, selector bro
 		}
 		// A single row serializes wants of all operators.
 		var id int64
-		if err := t.QueryRowContext(ctx, `UPDATE resolver_clock SET last = CASE WHEN last < $1 THEN $1 ELSE last + 1 END WHERE id = 1 RETURNING last`, sqlkit.Micros(t.now)).Scan(&id); err != nil {
+		if err := t.QueryRowContext(ctx,
+			`UPDATE resolver_clock SET last = CASE WHEN last < $1 THEN $1 ELSE last + 1 END WHERE id = 1 RETURNING last`,
+			sqlkit.Micros(t.now)).Scan(&id); err != nil {
 			return err
 		}
-		w = ResolverWant{ID: id, Selector: selector.String(), Digest: set.Digest, Version: set.Version, WantedBy: actor.Name, WantedAt: t.now}
+		w = ResolverWant{
+			ID: id, Selector: selector.String(), Digest: set.Digest, Version: set.Version, WantedBy: actor.Name,
+			WantedAt: t.now,
+		}
 		if _, err := t.ExecContext(ctx, `INSERT INTO resolver_wants (selector, digest, wanted_by, wanted_at) VALUES ($1, $2, $3, $4)
 			ON CONFLICT (selector) DO UPDATE SET digest = excluded.digest, wanted_by = excluded.wanted_by, wanted_at = excluded.wanted_at, stopped_at = 0, stop_reason = ''`,
 			w.Selector, w.Digest, w.WantedBy, id); err != nil {
 			return err
 		}
-		all, err := sqlkit.Collect(ctx, t, scanNode, `SELECT `+nodeColumns+` FROM nodes WHERE status <> 'deleted' ORDER BY id`+t.ForUpdate())
+		all, err := sqlkit.Collect(ctx, t, scanNode, `SELECT `+nodeColumns+` FROM nodes WHERE status <> 'deleted' ORDER BY id`+
+			t.ForUpdate())
 		if err != nil {
 			return err
 		}
@@ -135,16 +152,22 @@ func (db *DB) WantResolver(ctx context.Context, actor broker.Actor, selector bro
 // meanwhile stays unchanged.
 func (db *DB) StopResolverWant(ctx context.Context, actor broker.Actor, w ResolverWant, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE resolver_wants SET stopped_at = $1, stop_reason = $2 WHERE wanted_at = $3 AND stopped_at = 0`, sqlkit.Micros(t.now), reason, w.ID))
+		n, err := sqlkit.Changed(t.ExecContext(ctx,
+			`UPDATE resolver_wants SET stopped_at = $1, stop_reason = $2 WHERE wanted_at = $3 AND stopped_at = 0`, sqlkit.Micros(t.now),
+			reason, w.ID))
 		if err != nil || n == 0 {
 			return err
 		}
-		if err := t.send(ctx, told{Message: chain.Message{Type: ProfilesStoppedEvent, Subject: "resolver/" + w.Version, Data: map[string]any{
-			"version": w.Version, "digest": w.Digest, "selector": w.Selector, "reason": reason,
-		}}}); err != nil {
+		if err := t.send(ctx,
+			told{Message: chain.Message{Type: ProfilesStoppedEvent, Subject: "resolver/" + w.Version, Data: map[string]any{
+				"version": w.Version, "digest": w.Digest, "selector": w.Selector, "reason": reason,
+			}}}); err != nil {
 			return err
 		}
-		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "resolver.stop", Subject: "resolver/" + w.Version, Reason: reason, After: small("selector", w.Selector)})
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: "resolver.stop", Subject: "resolver/" + w.Version, Reason: reason,
+			After: small("selector", w.Selector),
+		})
 	})
 }
 
@@ -193,7 +216,8 @@ func (t *tx) want(ctx context.Context, n *broker.Node, digest string, want int64
 		return nil
 	}
 	n.ResolverWanted, n.ResolverWant = digest, want
-	if _, err := t.ExecContext(ctx, `UPDATE nodes SET resolver_wanted = $1, resolver_want = $2, updated_at = $3 WHERE id = $4`, digest, want, sqlkit.Micros(t.now), n.ID); err != nil {
+	if _, err := t.ExecContext(ctx, `UPDATE nodes SET resolver_wanted = $1, resolver_want = $2, updated_at = $3 WHERE id = $4`, digest,
+		want, sqlkit.Micros(t.now), n.ID); err != nil {
 		return err
 	}
 	return t.letIn(ctx, *n, "") // the node may have waited for another set
@@ -228,13 +252,18 @@ func (t *tx) letIn(ctx context.Context, n broker.Node, correlationID string) err
 	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM chain_locks WHERE name = $1`, "node/"+n.ID).Scan(&runs); err != nil || runs > 0 {
 		return err
 	}
-	_, err := t.transition(ctx, nodeActor(n.ID), n.ID, Change{From: broker.Enrolling, To: broker.Active, By: broker.OwnerOnboarding, Reason: "baseline taken", CorrelationID: correlationID})
+	_, err := t.transition(ctx, nodeActor(n.ID), n.ID,
+		Change{
+			From: broker.Enrolling, To: broker.Active, By: broker.OwnerOnboarding, Reason: "baseline taken",
+			CorrelationID: correlationID,
+		})
 	var r *refusal
 	if !errors.As(err, &r) {
 		return err
 	}
 	// The node waits: the refusal becomes its status reason, and is not audited.
-	_, err = t.ExecContext(ctx, `UPDATE nodes SET status_reason = $1, updated_at = $2 WHERE id = $3 AND status = 'enrolling'`, r.Error(), sqlkit.Micros(t.now), n.ID)
+	_, err = t.ExecContext(ctx, `UPDATE nodes SET status_reason = $1, updated_at = $2 WHERE id = $3 AND status = 'enrolling'`, r.Error(),
+		sqlkit.Micros(t.now), n.ID)
 	return err
 }
 

@@ -31,7 +31,8 @@ func (r Restore) Held() bool { return !r.RestoredAt.IsZero() && r.ReleasedAt.IsZ
 const restoreColumns = `restored_at, taken_at, source, trust_floor, released_at, released_by, reason`
 
 func scanRestore(row sqlkit.Row) (r Restore, err error) {
-	err = row.Scan(sqlkit.ScanMicros(&r.RestoredAt), sqlkit.ScanMicros(&r.TakenAt), &r.Source, &r.TrustFloor, sqlkit.ScanMicros(&r.ReleasedAt), &r.ReleasedBy, &r.Reason)
+	err = row.Scan(sqlkit.ScanMicros(&r.RestoredAt), sqlkit.ScanMicros(&r.TakenAt), &r.Source, &r.TrustFloor,
+		sqlkit.ScanMicros(&r.ReleasedAt), &r.ReleasedBy, &r.Reason)
 	return r, err
 }
 
@@ -80,7 +81,8 @@ func (db *DB) MarkRestored(ctx context.Context, actor broker.Actor, takenAt time
 		}
 		return t.audit(ctx, broker.AuditEntry{
 			Actor: actor.Name, Action: "broker.restore", Subject: "broker", Reason: source,
-			After: small("taken_at", takenAt, "nodes", v.Nodes, "enrol_tokens", v.EnrolTokens, "operator_tokens", v.OperatorTokens, "tasks", v.Tasks, "runs", v.Runs),
+			After: small("taken_at", takenAt, "nodes", v.Nodes, "enrol_tokens", v.EnrolTokens, "operator_tokens", v.OperatorTokens, "tasks",
+				v.Tasks, "runs", v.Runs),
 		})
 	})
 	return v, err
@@ -98,10 +100,12 @@ func (t *tx) nobodyServes(ctx context.Context) error {
 		return nil
 	}
 	var free bool
-	if err := t.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock($1) AND pg_try_advisory_xact_lock($2)`, int64(serveLock), int64(leadLock)).Scan(&free); err != nil || free {
+	if err := t.QueryRowContext(ctx, `SELECT pg_try_advisory_xact_lock($1) AND pg_try_advisory_xact_lock($2)`, int64(serveLock),
+		int64(leadLock)).Scan(&free); err != nil || free {
 		return err
 	}
-	return broker.Errorf(broker.Refused, "broker_running", "cannot mark this database as restored: a broker is running on it (stop all its brokers)")
+	return broker.Errorf(broker.Refused, "broker_running",
+		"cannot mark this database as restored: a broker is running on it (stop all its brokers)")
 }
 
 func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.Time, source string) (v Voided, err error) {
@@ -120,15 +124,26 @@ func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.
 	}
 	floor := max(max(bundle, last.TrustFloor)+trustLeap, t.now.Unix())
 	from := max(upTo+eventLeap, t.now.UnixMilli())
-	h := chain.SiteHold{Kind: chain.Restored, Reason: "compare the database with the nodes and with MAAS, then run hostler-broker restore --release", By: actor.Name, Since: t.now}
+	h := chain.SiteHold{
+		Kind:   chain.Restored,
+		Reason: "compare the database with the nodes and with MAAS, then run hostler-broker restore --release", By: actor.Name,
+		Since: t.now,
+	}
 	for _, s := range []struct {
 		rows *int
 		sql  string
 		args []any
 	}{
-		{nil, `INSERT INTO restores (restored_at, taken_at, source, trust_floor, events_upto, events_from) VALUES ($1, $2, $3, $4, $5, $6)`, []any{now, sqlkit.Micros(takenAt), source, floor, upTo, from}},
+		{
+			nil,
+			`INSERT INTO restores (restored_at, taken_at, source, trust_floor, events_upto, events_from) VALUES ($1, $2, $3, $4, $5, $6)`,
+			[]any{now, sqlkit.Micros(takenAt), source, floor, upTo, from},
+		},
 		{nil, `UPDATE chain_holds SET until_at = $1 WHERE until_at = 0 AND kind = 'restored'`, []any{now}},
-		{nil, `INSERT INTO chain_holds (site, kind, reason, placed_by, since) VALUES ('', $1, $2, $3, $4)`, []any{string(h.Kind), h.Reason, h.By, now}},
+		{
+			nil, `INSERT INTO chain_holds (site, kind, reason, placed_by, since) VALUES ('', $1, $2, $3, $4)`,
+			[]any{string(h.Kind), h.Reason, h.By, now},
+		},
 		{nil, `DELETE FROM restored_differences`, nil},
 		{nil, `DELETE FROM restored_nodes`, nil},
 		{&v.Nodes, `INSERT INTO restored_nodes (node_id, known, epoch) SELECT id, TRUE, epoch FROM nodes WHERE status <> 'deleted'`, nil},
@@ -163,7 +178,8 @@ func (t *tx) markRestored(ctx context.Context, actor broker.Actor, takenAt time.
 func (t *tx) forsakeTasks(ctx context.Context, actor broker.Actor) (int, error) {
 	open, err := sqlkit.Collect(ctx, t, scanTask, `SELECT `+taskColumns+` FROM tasks WHERE status IN ('queued', 'dispatched') ORDER BY id`)
 	for _, k := range open {
-		if err := t.end(ctx, &k, broker.TaskFailed, taskcatalog.CodeOutcomeUnknown, "the database was restored from a backup in which this task was open"); err != nil {
+		if err := t.end(ctx, &k, broker.TaskFailed, taskcatalog.CodeOutcomeUnknown,
+			"the database was restored from a backup in which this task was open"); err != nil {
 			return 0, err
 		}
 		if err := t.auditEnd(ctx, actor, k); err != nil {
@@ -191,7 +207,10 @@ func (t *tx) stopRuns(ctx context.Context) (int, error) {
 		if _, err := t.act(ctx, was, c); err != nil {
 			return 0, err
 		}
-		if err := t.noteDifference(ctx, Difference{Subject: "run/" + id, Code: "run_stopped", Text: "a " + was.Kind + " of " + was.Subject + stood + " in the backup; the run is stopped at that stage"}); err != nil {
+		if err := t.noteDifference(ctx, Difference{
+			Subject: "run/" + id, Code: "run_stopped",
+			Text: "a " + was.Kind + " of " + was.Subject + stood + " in the backup; the run is stopped at that stage",
+		}); err != nil {
 			return 0, err
 		}
 	}
@@ -212,13 +231,16 @@ func (db *DB) ReleaseRestore(ctx context.Context, actor broker.Actor, reason str
 		case r.RestoredAt.IsZero():
 			return broker.Errorf(broker.Refused, "not_restored", "cannot release: this database was not restored from a backup")
 		case !r.Held():
-			return broker.Errorf(broker.Refused, "restore_released", "cannot release: %s already released this database at %s", r.ReleasedBy, r.ReleasedAt.Format(time.RFC3339))
+			return broker.Errorf(broker.Refused, "restore_released", "cannot release: %s already released this database at %s",
+				r.ReleasedBy, r.ReleasedAt.Format(time.RFC3339))
 		}
 		r.ReleasedAt, r.ReleasedBy, r.Reason = t.now, actor.Name, reason
-		if _, err := t.ExecContext(ctx, `UPDATE restores SET released_at = $1, released_by = $2, reason = $3 WHERE released_at = 0`, sqlkit.Micros(t.now), actor.Name, reason); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE restores SET released_at = $1, released_by = $2, reason = $3 WHERE released_at = 0`,
+			sqlkit.Micros(t.now), actor.Name, reason); err != nil {
 			return err
 		}
-		lifted, err := sqlkit.Collect(ctx, t, scanHold, `UPDATE chain_holds SET until_at = $1 WHERE until_at = 0 AND kind = $2 RETURNING `+holdColumns, sqlkit.Micros(t.now), string(chain.Restored))
+		lifted, err := sqlkit.Collect(ctx, t, scanHold, `UPDATE chain_holds SET until_at = $1 WHERE until_at = 0 AND kind = $2 RETURNING `+
+			holdColumns, sqlkit.Micros(t.now), string(chain.Restored))
 		if err != nil {
 			return err
 		}
@@ -231,7 +253,10 @@ func (db *DB) ReleaseRestore(ctx context.Context, actor broker.Actor, reason str
 		if err := t.wakeFrozen(ctx, ""); err != nil {
 			return err
 		}
-		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "broker.release", Subject: "broker", Reason: reason, Before: small("restored_at", r.RestoredAt, "source", r.Source)})
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: "broker.release", Subject: "broker", Reason: reason,
+			Before: small("restored_at", r.RestoredAt, "source", r.Source),
+		})
 	})
 	return r, err
 }
@@ -239,7 +264,8 @@ func (db *DB) ReleaseRestore(ctx context.Context, actor broker.Actor, reason str
 // NotCompared names the sites and nodes not compared since the last restore, as one text each:
 // sites whose machines were not read, and nodes that were let in but whose ledgers were not read.
 func (db *DB) NotCompared(ctx context.Context) ([]string, error) {
-	return sqlkit.Collect(ctx, db.reader(), scanText, `SELECT 'site ' || n.site FROM restored_nodes r JOIN nodes n ON n.id = r.node_id WHERE r.known AND r.machine = '' AND n.maas_system_id <> '' AND n.status <> 'deleted'
+	return sqlkit.Collect(ctx, db.reader(), scanText,
+		`SELECT 'site ' || n.site FROM restored_nodes r JOIN nodes n ON n.id = r.node_id WHERE r.known AND r.machine = '' AND n.maas_system_id <> '' AND n.status <> 'deleted'
 		UNION SELECT 'site ' || substr(subject, 6) FROM restored_differences WHERE code = 'maas_unread'
 		UNION SELECT 'node ' || node_id FROM restored_nodes WHERE let_in_at > 0 AND compared_at = 0 AND shut_at = 0 AND enrolled_at = 0
 		ORDER BY 1 DESC`)
@@ -298,7 +324,8 @@ func (db *DB) NoteDifferences(ctx context.Context, found []Difference) error {
 }
 
 func (t *tx) noteDifference(ctx context.Context, d Difference) error {
-	_, err := t.ExecContext(ctx, `INSERT INTO restored_differences (subject, code, text, found_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
+	_, err := t.ExecContext(ctx,
+		`INSERT INTO restored_differences (subject, code, text, found_at) VALUES ($1, $2, $3, $4) ON CONFLICT DO NOTHING`,
 		d.Subject, d.Code, taskcatalog.Clean(d.Text, 500), sqlkit.Micros(t.now))
 	return err
 }

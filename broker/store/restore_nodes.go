@@ -45,8 +45,10 @@ type RestoredNode struct {
 const restoredNodeColumns = `node_id, known, epoch, asked_epoch, asked_since, asked_key, asked_at, asked_from, machine, machine_at, machine_is, accepted_by, accepted_key, let_in_at, let_in_key, enrolled_at, compared_at, shut_at`
 
 func scanRestoredNode(row sqlkit.Row) (r RestoredNode, err error) {
-	err = row.Scan(&r.NodeID, &r.Known, &r.Epoch, &r.AskedEpoch, sqlkit.ScanMicros(&r.AskedSince), &r.AskedKey, sqlkit.ScanMicros(&r.AskedAt), &r.AskedFrom, &r.Machine, sqlkit.ScanMicros(&r.MachineAt), &r.MachineIs,
-		&r.AcceptedBy, &r.AcceptKey, sqlkit.ScanMicros(&r.LetInAt), &r.LetInKey, sqlkit.ScanMicros(&r.EnrolledAt), sqlkit.ScanMicros(&r.ComparedAt), sqlkit.ScanMicros(&r.ShutAt))
+	err = row.Scan(&r.NodeID, &r.Known, &r.Epoch, &r.AskedEpoch, sqlkit.ScanMicros(&r.AskedSince), &r.AskedKey,
+		sqlkit.ScanMicros(&r.AskedAt), &r.AskedFrom, &r.Machine, sqlkit.ScanMicros(&r.MachineAt), &r.MachineIs,
+		&r.AcceptedBy, &r.AcceptKey, sqlkit.ScanMicros(&r.LetInAt), &r.LetInKey, sqlkit.ScanMicros(&r.EnrolledAt),
+		sqlkit.ScanMicros(&r.ComparedAt), sqlkit.ScanMicros(&r.ShutAt))
 	return r, err
 }
 
@@ -102,18 +104,25 @@ func (r RestoredNode) Asked() string {
 // restored_other_key, restored_enrolled.
 func (db *DB) AcceptRestored(ctx context.Context, actor broker.Actor, nodeID, key, reason string) (r RestoredNode, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		r, err = scanRestoredNode(t.QueryRowContext(ctx, `SELECT `+restoredNodeColumns+` FROM restored_nodes WHERE node_id = $1`+t.ForUpdate(), nodeID))
+		r, err = scanRestoredNode(t.QueryRowContext(ctx, `SELECT `+restoredNodeColumns+` FROM restored_nodes WHERE node_id = $1`+
+			t.ForUpdate(), nodeID))
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			return broker.Errorf(broker.NotFound, "restored_not_asked", "cannot accept %q: no such node was in the backup (see hostler-broker restore --list)", nodeID)
+			return broker.Errorf(broker.NotFound, "restored_not_asked",
+				"cannot accept %q: no such node was in the backup (see hostler-broker restore --list)", nodeID)
 		case err != nil:
 			return err
 		case r.AskedKey == "" || !r.Known:
-			return broker.Errorf(broker.Refused, "restored_not_asked", "cannot accept node %s: it is not in the backup, or it has not asked to renew yet (wait until it has)", nodeID)
+			return broker.Errorf(broker.Refused, "restored_not_asked",
+				"cannot accept node %s: it is not in the backup, or it has not asked to renew yet (wait until it has)", nodeID)
 		case !r.EnrolledAt.IsZero():
-			return broker.Errorf(broker.Refused, "restored_enrolled", "cannot accept an earlier key for node %s: the node has enrolled again since the restore, and its new identity is valid", nodeID)
+			return broker.Errorf(broker.Refused, "restored_enrolled",
+				"cannot accept an earlier key for node %s: the node has enrolled again since the restore, and its new identity is valid",
+				nodeID)
 		case len(key) < keyPrefix || !strings.HasPrefix(strings.TrimPrefix(r.AskedKey, "sha256:"), key):
-			return broker.Errorf(broker.Refused, "restored_other_key", "cannot accept key %q for node %s: the key that asked last is %s, from %s (see hostler-broker restore --list)", taskcatalog.Clean(key, 64), nodeID, r.Asked(), r.AskedFrom)
+			return broker.Errorf(broker.Refused, "restored_other_key",
+				"cannot accept key %q for node %s: the key that asked last is %s, from %s (see hostler-broker restore --list)",
+				taskcatalog.Clean(key, 64), nodeID, r.Asked(), r.AskedFrom)
 		}
 		if r.LetInKey != r.AskedKey {
 			if err := t.putOut(ctx, &r, r.AskedKey); err != nil {
@@ -121,7 +130,9 @@ func (db *DB) AcceptRestored(ctx context.Context, actor broker.Actor, nodeID, ke
 			}
 		}
 		r.AcceptedBy, r.AcceptKey = actor.Name, r.AskedKey
-		if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET accepted_by = $1, accepted_key = asked_key, shut_at = 0 WHERE node_id = $2`, actor.Name, nodeID); err != nil {
+		if _, err := t.ExecContext(ctx,
+			`UPDATE restored_nodes SET accepted_by = $1, accepted_key = asked_key, shut_at = 0 WHERE node_id = $2`, actor.Name,
+			nodeID); err != nil {
 			return err
 		}
 		e := entry(actor, "node.restored_accept", nodeID)
@@ -137,7 +148,9 @@ func (t *tx) putOut(ctx context.Context, was *RestoredNode, key string) error {
 		return err
 	}
 	was.AcceptedBy, was.AcceptKey, was.LetInAt, was.LetInKey, was.ComparedAt = "", "", time.Time{}, "", time.Time{}
-	_, err := t.ExecContext(ctx, `UPDATE restored_nodes SET accepted_by = '', accepted_key = '', let_in_at = 0, let_in_key = '', compared_at = 0 WHERE node_id = $1`, was.NodeID)
+	_, err := t.ExecContext(ctx,
+		`UPDATE restored_nodes SET accepted_by = '', accepted_key = '', let_in_at = 0, let_in_key = '', compared_at = 0 WHERE node_id = $1`,
+		was.NodeID)
 	return err
 }
 
@@ -175,7 +188,8 @@ func (db *DB) SaveMachineWords(ctx context.Context, words []MachineWord) error {
 	}
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		for _, w := range words {
-			if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET machine = $1, machine_is = $2, machine_at = $3 WHERE node_id = $4`, w.Word, w.Is, sqlkit.Micros(t.now), w.NodeID); err != nil {
+			if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET machine = $1, machine_is = $2, machine_at = $3 WHERE node_id = $4`,
+				w.Word, w.Is, sqlkit.Micros(t.now), w.NodeID); err != nil {
 				return err
 			}
 		}

@@ -59,8 +59,12 @@ func (t *tx) renewRestored(ctx context.Context, r RestoredRenewal) (n broker.Nod
 		if err := t.askedBy(ctx, RestoredNode{NodeID: r.NodeID}, r); err != nil {
 			return n, nil, err
 		}
-		answer = broker.Errorf(broker.Forbidden, "restored_unknown_node", "cannot renew for node %s: its record was created after the backup from which this database was restored (add it again: hostler node adopt or hostler node create)", r.NodeID)
-		err = t.noteDifference(ctx, Difference{Subject: "node/" + r.NodeID, Code: "node_unknown", Text: fmt.Sprintf("the node has a certificate of this broker, of epoch %d, and is not in the backup: its record was created after the backup", r.Epoch)})
+		answer = broker.Errorf(broker.Forbidden, "restored_unknown_node",
+			"cannot renew for node %s: its record was created after the backup from which this database was restored (add it again: hostler node adopt or hostler node create)", r.NodeID)
+		err = t.noteDifference(ctx, Difference{
+			Subject: "node/" + r.NodeID, Code: "node_unknown",
+			Text: fmt.Sprintf("the node has a certificate of this broker, of epoch %d, and is not in the backup: its record was created after the backup", r.Epoch),
+		})
 		return n, answer, err
 	}
 	if answer, err = t.mayRenewRestored(ctx, n, r); answer != nil || err != nil {
@@ -73,7 +77,8 @@ func (t *tx) renewRestored(ctx context.Context, r RestoredRenewal) (n broker.Nod
 	was.NodeID = n.ID
 	own := was.accepts(r) || was.letIn(r)
 	if !was.EnrolledAt.IsZero() {
-		answer = broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot renew certificate %s of node %s: the node has enrolled again since the restore", r.OldSerial, n.ID)
+		answer = broker.Errorf(broker.Forbidden, "epoch_superseded",
+			"cannot renew certificate %s of node %s: the node has enrolled again since the restore", r.OldSerial, n.ID)
 		return n, answer, nil
 	}
 	if was.AskedKey != "" && was.AskedKey != r.PublicKeyDigest && !own {
@@ -81,7 +86,8 @@ func (t *tx) renewRestored(ctx context.Context, r RestoredRenewal) (n broker.Nod
 			return n, nil, err
 		}
 		if !newer(r, was) {
-			answer = broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot renew certificate %s of node %s: a newer identity of the node has asked to renew", r.OldSerial, n.ID)
+			answer = broker.Errorf(broker.Forbidden, "epoch_superseded",
+				"cannot renew certificate %s of node %s: a newer identity of the node has asked to renew", r.OldSerial, n.ID)
 			return n, answer, nil
 		}
 	}
@@ -95,7 +101,8 @@ func (t *tx) renewRestored(ctx context.Context, r RestoredRenewal) (n broker.Nod
 		return n, nil, err
 	}
 	if was.letIn(r) && n.LastAgentContactAt.After(was.LetInAt) {
-		answer = broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: the certificate is from before the restore, and the node already uses a newer one (if the machine may have been copied, enrol the node again)", r.OldSerial, n.ID)
+		answer = broker.Errorf(broker.Forbidden, "restored_not_accepted",
+			"cannot renew certificate %s of node %s: the certificate is from before the restore, and the node already uses a newer one (if the machine may have been copied, enrol the node again)", r.OldSerial, n.ID)
 		return n, answer, t.twoIdentities(ctx, was, r)
 	}
 	if answer = judge(was, r, held.Held()); answer != nil {
@@ -113,23 +120,32 @@ func judge(was RestoredNode, r RestoredRenewal, held bool) error {
 	const accept = "see hostler-broker restore --list; if this is the node, run hostler-broker restore --accept %s --key KEY"
 	switch {
 	case !was.ShutAt.IsZero():
-		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: the certificate is from before the restore, and the node was denied or retired afterwards (enrol the node again)", r.OldSerial, r.NodeID)
+		return broker.Errorf(broker.Forbidden, "restored_not_accepted",
+			"cannot renew certificate %s of node %s: the certificate is from before the restore, and the node was denied or retired afterwards (enrol the node again)", r.OldSerial, r.NodeID)
 	case was.accepts(r):
 		return nil
 	case was.AcceptedBy != "":
-		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: %s has accepted another key for the node ("+accept+")", r.OldSerial, r.NodeID, was.AcceptedBy, r.NodeID)
+		return broker.Errorf(broker.Forbidden, "restored_not_accepted",
+			"cannot renew certificate %s of node %s: %s has accepted another key for the node ("+accept+")", r.OldSerial, r.NodeID,
+			was.AcceptedBy, r.NodeID)
 	case was.letIn(r):
 		return nil // the earlier answer was lost
 	case !held:
-		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: the certificate is from before the restore, and the hold has been released ("+accept+")", r.OldSerial, r.NodeID, r.NodeID)
+		return broker.Errorf(broker.Forbidden, "restored_not_accepted",
+			"cannot renew certificate %s of node %s: the certificate is from before the restore, and the hold has been released ("+accept+
+				")", r.OldSerial, r.NodeID, r.NodeID)
 	case was.Machine == MachineNewer && r.Epoch > was.Epoch, was.Machine == MachineSame && r.Epoch >= was.Epoch:
 		return nil
 	case was.Machine == MachineNewer:
-		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: according to MAAS its machine was deployed again after the backup, and this identity is from before that deployment", r.OldSerial, r.NodeID)
+		return broker.Errorf(broker.Forbidden, "restored_not_accepted",
+			"cannot renew certificate %s of node %s: according to MAAS its machine was deployed again after the backup, and this identity is from before that deployment", r.OldSerial, r.NodeID)
 	case was.Machine == MachineOther:
-		return broker.Errorf(broker.Forbidden, "restored_not_accepted", "cannot renew certificate %s of node %s: MAAS does not confirm that the machine belongs to the node (%s; "+accept+")", r.OldSerial, r.NodeID, was.MachineIs, r.NodeID)
+		return broker.Errorf(broker.Forbidden, "restored_not_accepted",
+			"cannot renew certificate %s of node %s: MAAS does not confirm that the machine belongs to the node (%s; "+accept+")",
+			r.OldSerial, r.NodeID, was.MachineIs, r.NodeID)
 	}
-	return broker.Errorf(broker.Unavailable, "restored_undecided", "cannot renew for node %s yet: the database was restored from a backup, and neither MAAS nor an operator has confirmed yet that this is the node ("+accept+")", r.NodeID, r.NodeID)
+	return broker.Errorf(broker.Unavailable, "restored_undecided",
+		"cannot renew for node %s yet: the database was restored from a backup, and neither MAAS nor an operator has confirmed yet that this is the node ("+accept+")", r.NodeID, r.NodeID)
 }
 
 // newer reports whether an identity replaces the identity that asked before.
@@ -142,7 +158,8 @@ func newer(r RestoredRenewal, was RestoredNode) bool {
 // another certificate with the same key and enrolment counts.
 func (t *tx) mayRenewRestored(ctx context.Context, n broker.Node, r RestoredRenewal) (answer, err error) {
 	var denied bool
-	if err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM certificates WHERE node_id = $1 AND denied_at > 0 AND (serial = $2 OR key_digest = $3 AND epoch >= $4))`,
+	if err := t.QueryRowContext(ctx,
+		`SELECT EXISTS (SELECT 1 FROM certificates WHERE node_id = $1 AND denied_at > 0 AND (serial = $2 OR key_digest = $3 AND epoch >= $4))`,
 		r.NodeID, r.OldSerial, r.PublicKeyDigest, r.Epoch).Scan(&denied); err != nil {
 		return nil, err
 	}
@@ -152,7 +169,9 @@ func (t *tx) mayRenewRestored(ctx context.Context, n broker.Node, r RestoredRene
 	case r.Epoch < n.Epoch:
 		return superseded(n, r.Epoch), nil
 	case denied:
-		return broker.Errorf(broker.Forbidden, "certificate_denied", "cannot renew certificate %s of node %s: the certificate or its key is denied (enrol the node again)", r.OldSerial, r.NodeID), nil
+		return broker.Errorf(broker.Forbidden, "certificate_denied",
+			"cannot renew certificate %s of node %s: the certificate or its key is denied (enrol the node again)", r.OldSerial,
+			r.NodeID), nil
 	}
 	return nil, nil
 }
@@ -163,7 +182,8 @@ func (t *tx) askedBy(ctx context.Context, was RestoredNode, r RestoredRenewal) e
 	if was.AskedKey != r.PublicKeyDigest || r.Since.After(since) {
 		since = r.Since
 	}
-	_, err := t.ExecContext(ctx, `INSERT INTO restored_nodes (node_id, known, epoch, asked_epoch, asked_since, asked_key, asked_at, asked_from) VALUES ($1, FALSE, 0, $2, $3, $4, $5, $6)
+	_, err := t.ExecContext(ctx,
+		`INSERT INTO restored_nodes (node_id, known, epoch, asked_epoch, asked_since, asked_key, asked_at, asked_from) VALUES ($1, FALSE, 0, $2, $3, $4, $5, $6)
 		ON CONFLICT (node_id) DO UPDATE SET asked_epoch = excluded.asked_epoch, asked_since = excluded.asked_since, asked_key = excluded.asked_key, asked_at = excluded.asked_at, asked_from = excluded.asked_from`,
 		r.NodeID, epoch, sqlkit.Micros(since), r.PublicKeyDigest, sqlkit.Micros(t.now), r.Remote)
 	return err
@@ -183,19 +203,24 @@ func (r RestoredNode) letIn(asked RestoredRenewal) bool {
 // shutRestored keeps a node shut that an operator or a run has ended since the restore:
 // certificates issued after the backup are not on record, so they cannot be denied one by one.
 func (t *tx) shutRestored(ctx context.Context, nodeID string) error {
-	_, err := t.ExecContext(ctx, `UPDATE restored_nodes SET shut_at = $1, accepted_by = '', accepted_key = '' WHERE node_id = $2`, sqlkit.Micros(t.now), nodeID)
+	_, err := t.ExecContext(ctx, `UPDATE restored_nodes SET shut_at = $1, accepted_by = '', accepted_key = '' WHERE node_id = $2`,
+		sqlkit.Micros(t.now), nodeID)
 	return err
 }
 
 func (t *tx) twoIdentities(ctx context.Context, was RestoredNode, r RestoredRenewal) error {
-	return t.noteDifference(ctx, Difference{Subject: "node/" + was.NodeID, Code: "two_identities", Text: fmt.Sprintf("two identities have asked to renew: one of epoch %d from %s, and one of epoch %d from %s (if the machine may have been copied, give it a new identity)", was.AskedEpoch, was.AskedFrom, r.Epoch, r.Remote)})
+	return t.noteDifference(ctx, Difference{
+		Subject: "node/" + was.NodeID, Code: "two_identities",
+		Text: fmt.Sprintf("two identities have asked to renew: one of epoch %d from %s, and one of epoch %d from %s (if the machine may have been copied, give it a new identity)", was.AskedEpoch, was.AskedFrom, r.Epoch, r.Remote),
+	})
 }
 
 // readmit makes an identity the node's: its epoch counts, and all earlier certificates are denied.
 // A node that enrolled again since the backup serves nobody before a person has looked, since its
 // history is not on record.
 func (t *tx) readmit(ctx context.Context, n broker.Node, old RestoredNode, r RestoredRenewal) (broker.Node, error) {
-	if err := t.denyWhere(ctx, "restored_superseded", `node_id = $3 AND (epoch < $4 OR key_digest <> $5)`, n.ID, r.Epoch, r.PublicKeyDigest); err != nil {
+	if err := t.denyWhere(ctx, "restored_superseded", `node_id = $3 AND (epoch < $4 OR key_digest <> $5)`, n.ID, r.Epoch,
+		r.PublicKeyDigest); err != nil {
 		return n, err
 	}
 	if err := t.addCert(ctx, n.ID, r.Epoch, r.PublicKeyDigest, r.Cert); err != nil {
@@ -208,7 +233,8 @@ func (t *tx) readmit(ctx context.Context, n broker.Node, old RestoredNode, r Res
 			return n, err
 		}
 	}
-	if _, err := t.ExecContext(ctx, `UPDATE nodes SET epoch = $1, contacted_epoch = $1, cert_not_after = $2, identity_since = $3, updated_at = $4 WHERE id = $5`,
+	if _, err := t.ExecContext(ctx,
+		`UPDATE nodes SET epoch = $1, contacted_epoch = $1, cert_not_after = $2, identity_since = $3, updated_at = $4 WHERE id = $5`,
 		r.Epoch, sqlkit.Micros(r.Cert.NotAfter), sqlkit.Micros(since), sqlkit.Micros(t.now), n.ID); err != nil {
 		return n, err
 	}
@@ -216,7 +242,8 @@ func (t *tx) readmit(ctx context.Context, n broker.Node, old RestoredNode, r Res
 		if _, err := t.ExecContext(ctx, `UPDATE nodes SET last_contact_at = $1 WHERE id = $2`, sqlkit.Micros(t.now), n.ID); err != nil {
 			return n, err
 		}
-		if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET let_in_at = $1, let_in_key = $2, compared_at = 0 WHERE node_id = $3`, sqlkit.Micros(t.now), r.PublicKeyDigest, n.ID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE restored_nodes SET let_in_at = $1, let_in_key = $2, compared_at = 0 WHERE node_id = $3`,
+			sqlkit.Micros(t.now), r.PublicKeyDigest, n.ID); err != nil {
 			return n, err
 		}
 	}
@@ -234,7 +261,12 @@ func (t *tx) readmit(ctx context.Context, n broker.Node, old RestoredNode, r Res
 		return n, err
 	}
 	if r.Said > r.TrustVersion {
-		return n, t.noteDifference(ctx, Difference{Subject: "node/" + n.ID, Code: "trust_newer", Text: fmt.Sprintf("the node has trust bundle %d, and the newest in the backup is %d: keys were changed after the backup", r.Said, r.TrustVersion)})
+		return n,
+			t.noteDifference(ctx, Difference{
+				Subject: "node/" + n.ID, Code: "trust_newer",
+				Text: fmt.Sprintf("the node has trust bundle %d, and the newest in the backup is %d: keys were changed after the backup",
+					r.Said, r.TrustVersion),
+			})
 	}
 	return n, t.confirmTrust(ctx, &n, r.TrustVersion)
 }
@@ -245,7 +277,8 @@ func (t *tx) agentUpdated(ctx context.Context, n broker.Node, is string) error {
 	if is == n.AgentVersion {
 		return nil
 	}
-	text := fmt.Sprintf("the node's agent is %s, and was %s in the backup: the agent was updated or rolled back after the backup", is, n.AgentVersion)
+	text := fmt.Sprintf("the node's agent is %s, and was %s in the backup: the agent was updated or rolled back after the backup", is,
+		n.AgentVersion)
 	var published bool
 	if err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM agent_releases WHERE version = $1)`, is).Scan(&published); err != nil {
 		return err
@@ -258,7 +291,8 @@ func (t *tx) agentUpdated(ctx context.Context, n broker.Node, is string) error {
 
 func (t *tx) keyKnown(ctx context.Context, nodeID, key string) (bool, error) {
 	var known int
-	err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM certificates WHERE node_id = $1 AND key_digest = $2 AND restored`, nodeID, key).Scan(&known)
+	err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM certificates WHERE node_id = $1 AND key_digest = $2 AND restored`, nodeID,
+		key).Scan(&known)
 	return known > 0, err
 }
 
@@ -267,14 +301,21 @@ func (t *tx) caughtUp(ctx context.Context, n *broker.Node) error {
 	if err := t.failOpen(ctx, nodeActor(n.ID), n.ID, n.Epoch, "node_reenrolled"); err != nil {
 		return err
 	}
-	if err := t.noteDifference(ctx, Difference{Subject: "node/" + n.ID, Code: "enrolled_again", Text: fmt.Sprintf("the node enrolled again after the backup, and is at epoch %d; who used it since, and whether it was cleaned, is not on record", n.Epoch)}); err != nil {
+	if err := t.noteDifference(ctx, Difference{
+		Subject: "node/" + n.ID, Code: "enrolled_again",
+		Text: fmt.Sprintf("the node enrolled again after the backup, and is at epoch %d; who used it since, and whether it was cleaned, is not on record", n.Epoch),
+	}); err != nil {
 		return err
 	}
 	for _, by := range []broker.Owner{broker.OwnerReconciler, broker.OwnerTurnover, broker.OwnerOperator} {
 		if broker.Transition(*n, broker.Quarantined, by) != nil {
 			continue
 		}
-		moved, err := t.transition(ctx, broker.Actor{Name: "system"}, n.ID, Change{From: n.Status, To: broker.Quarantined, By: by, Reason: "restored_from_backup: the node enrolled again after the backup"})
+		moved, err := t.transition(ctx, broker.Actor{Name: "system"}, n.ID,
+			Change{
+				From: n.Status, To: broker.Quarantined, By: by,
+				Reason: "restored_from_backup: the node enrolled again after the backup",
+			})
 		if err == nil {
 			*n = moved
 		}

@@ -25,14 +25,16 @@ type KeyGap struct {
 // were not renewed for a day are deleted too.
 func (db *DB) TellKeyGap(ctx context.Context, r Replica, lacks []string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		if _, err := t.ExecContext(ctx, `DELETE FROM key_gaps WHERE replica = $1 OR seen_at < $2`, r.ID, sqlkit.Micros(t.now.Add(-24*time.Hour))); err != nil || len(lacks) == 0 {
+		if _, err := t.ExecContext(ctx, `DELETE FROM key_gaps WHERE replica = $1 OR seen_at < $2`, r.ID,
+			sqlkit.Micros(t.now.Add(-24*time.Hour))); err != nil || len(lacks) == 0 {
 			return err
 		}
 		list, err := json.Marshal(lacks)
 		if err != nil {
 			return err
 		}
-		_, err = t.ExecContext(ctx, `INSERT INTO key_gaps (replica, name, lacks, seen_at) VALUES ($1, $2, $3, $4)`, r.ID, r.Name, string(list), sqlkit.Micros(t.now))
+		_, err = t.ExecContext(ctx, `INSERT INTO key_gaps (replica, name, lacks, seen_at) VALUES ($1, $2, $3, $4)`, r.ID, r.Name,
+			string(list), sqlkit.Micros(t.now))
 		return err
 	})
 }

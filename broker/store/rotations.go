@@ -35,7 +35,8 @@ type Rotation struct {
 const rotationColumns = `task_id, node_id, epoch, key_digest, serial, remote, issued_at, used_at, void_at, conflict_at`
 
 func scanRotation(row sqlkit.Row) (r Rotation, err error) {
-	err = row.Scan(&r.TaskID, &r.NodeID, &r.Epoch, &r.KeyDigest, &r.Serial, &r.Remote, sqlkit.ScanMicros(&r.IssuedAt), sqlkit.ScanMicros(&r.UsedAt), sqlkit.ScanMicros(&r.VoidAt), sqlkit.ScanMicros(&r.ConflictAt))
+	err = row.Scan(&r.TaskID, &r.NodeID, &r.Epoch, &r.KeyDigest, &r.Serial, &r.Remote, sqlkit.ScanMicros(&r.IssuedAt),
+		sqlkit.ScanMicros(&r.UsedAt), sqlkit.ScanMicros(&r.VoidAt), sqlkit.ScanMicros(&r.ConflictAt))
 	return r, err
 }
 
@@ -83,7 +84,8 @@ func (t *tx) rotate(ctx context.Context, taskID string, r Renewal) (cert IssuedC
 	}
 	e := entry(nodeActor(r.NodeID), rotateAction, r.NodeID)
 	no := func(kind broker.Kind, code, format string, args ...any) (IssuedCert, *broker.Error, error) {
-		return IssuedCert{}, nil, refuse(broker.Errorf(kind, code, "cannot issue a certificate for a new key of node "+n.ID+": "+format, args...), e)
+		return IssuedCert{}, nil,
+			refuse(broker.Errorf(kind, code, "cannot issue a certificate for a new key of node "+n.ID+": "+format, args...), e)
 	}
 	if err := t.mayRenew(ctx, n, r, e); err != nil {
 		return cert, nil, err
@@ -108,14 +110,16 @@ func (t *tx) rotate(ctx context.Context, taskID string, r Renewal) (cert IssuedC
 	case again && (!had.VoidAt.IsZero() || !had.UsedAt.IsZero()):
 		return no(broker.Refused, "rotation_over", "the rotation of task %s is over", k.ID)
 	case again && had.KeyDigest != r.PublicKeyDigest:
-		answer, err = t.secondHolder(ctx, n, had, r.Remote, "a request of task "+k.ID+" names another key than the one already certified for this task")
+		answer, err = t.secondHolder(ctx, n, had, r.Remote,
+			"a request of task "+k.ID+" names another key than the one already certified for this task")
 		return cert, answer, err
 	case again && k.Status.Ended():
 		// The node has no other way to learn that this key will never come into force.
 		if err := t.voidRotation(ctx, had); err != nil {
 			return cert, nil, err
 		}
-		answer = broker.Errorf(broker.Refused, "rotation_over", "cannot issue a certificate for a new key of node %s: task %s has ended as %s", n.ID, k.ID, k.Status)
+		answer = broker.Errorf(broker.Refused, "rotation_over",
+			"cannot issue a certificate for a new key of node %s: task %s has ended as %s", n.ID, k.ID, k.Status)
 		e.Code, e.Reason = answer.Code, answer.Message
 		return cert, answer, t.audit(ctx, e)
 	case again:
@@ -130,17 +134,21 @@ func (t *tx) rotate(ctx context.Context, taskID string, r Renewal) (cert IssuedC
 }
 
 // newKey stores a certificate for a key that no node has had before.
-func (t *tx) newKey(ctx context.Context, n broker.Node, k broker.Task, r Renewal, e broker.AuditEntry, no func(broker.Kind, string, string, ...any) (IssuedCert, *broker.Error, error)) (cert IssuedCert, answer *broker.Error, err error) {
+func (t *tx) newKey(ctx context.Context, n broker.Node, k broker.Task, r Renewal, e broker.AuditEntry,
+	no func(broker.Kind, string, string, ...any) (IssuedCert, *broker.Error, error),
+) (cert IssuedCert, answer *broker.Error, err error) {
 	var present string
 	if err := t.QueryRowContext(ctx, `SELECT key_digest FROM certificates WHERE serial = $1`, r.OldSerial).Scan(&present); err != nil {
 		return cert, nil, err
 	}
 	var known bool
-	if err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM certificates WHERE key_digest = $1)`, r.PublicKeyDigest).Scan(&known); err != nil {
+	if err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM certificates WHERE key_digest = $1)`,
+		r.PublicKeyDigest).Scan(&known); err != nil {
 		return cert, nil, err
 	}
 	var latest int64
-	if err := t.QueryRowContext(ctx, `SELECT COALESCE(MAX(not_before), 0) FROM certificates WHERE node_id = $1 AND epoch = $2`, n.ID, n.Epoch).Scan(&latest); err != nil {
+	if err := t.QueryRowContext(ctx, `SELECT COALESCE(MAX(not_before), 0) FROM certificates WHERE node_id = $1 AND epoch = $2`, n.ID,
+		n.Epoch).Scan(&latest); err != nil {
 		return cert, nil, err
 	}
 	switch {
@@ -165,7 +173,8 @@ func (t *tx) newKey(ctx context.Context, n broker.Node, k broker.Task, r Renewal
 	if err := t.addCert(ctx, n.ID, n.Epoch, r.PublicKeyDigest, r.Cert); err != nil {
 		return cert, nil, err
 	}
-	if _, err := t.ExecContext(ctx, `INSERT INTO rotations (task_id, node_id, epoch, key_digest, serial, remote, issued_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+	if _, err := t.ExecContext(ctx,
+		`INSERT INTO rotations (task_id, node_id, epoch, key_digest, serial, remote, issued_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 		k.ID, n.ID, n.Epoch, r.PublicKeyDigest, r.Cert.Serial, r.Remote, sqlkit.Micros(t.now)); err != nil {
 		return cert, nil, err
 	}
@@ -198,14 +207,16 @@ func (db *DB) RotationUsed(ctx context.Context, nodeID string, epoch int64, seri
 		case n.Epoch != epoch:
 			return superseded(n, epoch)
 		case !r.VoidAt.IsZero() || r.NodeID != nodeID:
-			return broker.Errorf(broker.Forbidden, "certificate_denied", "cannot act for node %s: certificate %s belongs to a rotation that is over", nodeID, serial)
+			return broker.Errorf(broker.Forbidden, "certificate_denied",
+				"cannot act for node %s: certificate %s belongs to a rotation that is over", nodeID, serial)
 		}
 		cert, err := t.issuedCert(ctx, serial)
 		if err != nil {
 			return err
 		}
 		used = true
-		if _, err := t.ExecContext(ctx, `UPDATE rotations SET used_at = $1 WHERE task_id = $2`, sqlkit.Micros(t.now), r.TaskID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE rotations SET used_at = $1 WHERE task_id = $2`, sqlkit.Micros(t.now),
+			r.TaskID); err != nil {
 			return err
 		}
 		if err := t.denyWhere(ctx, DenyRotated, `node_id = $3 AND serial <> $4`, nodeID, serial); err != nil {
@@ -230,7 +241,8 @@ func identitySince(first IssuedCert) time.Time { return first.NotBefore.Add(pki.
 
 // voidRotation makes sure that an unused certificate is never used.
 func (t *tx) voidRotation(ctx context.Context, r Rotation) error {
-	n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE rotations SET void_at = $1 WHERE task_id = $2 AND used_at = 0 AND void_at = 0`, sqlkit.Micros(t.now), r.TaskID))
+	n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE rotations SET void_at = $1 WHERE task_id = $2 AND used_at = 0 AND void_at = 0`,
+		sqlkit.Micros(t.now), r.TaskID))
 	if err != nil || n == 0 {
 		return err
 	}

@@ -49,12 +49,14 @@ func (db *DB) Begun(ctx context.Context, k RequestKey) (string, error) {
 
 func begun(ctx context.Context, r sqlkit.Runner, k RequestKey, now time.Time) (id string, err error) {
 	var digest string
-	err = r.QueryRowContext(ctx, `SELECT digest, begins FROM request_keys WHERE actor = $1 AND name = $2 AND at > $3`, k.Actor, k.Key, sqlkit.Micros(now.Add(-keepRequestKeys))).Scan(&digest, &id)
+	err = r.QueryRowContext(ctx, `SELECT digest, begins FROM request_keys WHERE actor = $1 AND name = $2 AND at > $3`, k.Actor, k.Key,
+		sqlkit.Micros(now.Add(-keepRequestKeys))).Scan(&digest, &id)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return "", nil
 	case err == nil && digest != k.Digest:
-		return "", broker.Errorf(broker.Invalid, "idempotency_conflict", "cannot start a run: idempotency key %q of %s belongs to %s, whose request was different (use another key)", k.Key, k.Actor, id)
+		return "", broker.Errorf(broker.Invalid, "idempotency_conflict",
+			"cannot start a run: idempotency key %q of %s belongs to %s, whose request was different (use another key)", k.Key, k.Actor, id)
 	}
 	return id, err
 }
@@ -69,7 +71,8 @@ func (t *tx) takeRequestKey(ctx context.Context, begins string) error {
 	if _, err := t.ExecContext(ctx, `DELETE FROM request_keys WHERE at <= $1`, sqlkit.Micros(t.now.Add(-keepRequestKeys))); err != nil {
 		return err
 	}
-	n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO request_keys (actor, name, digest, begins, at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (actor, name) DO NOTHING`,
+	n, err := sqlkit.Changed(t.ExecContext(ctx,
+		`INSERT INTO request_keys (actor, name, digest, begins, at) VALUES ($1, $2, $3, $4, $5) ON CONFLICT (actor, name) DO NOTHING`,
 		k.Actor, k.Key, k.Digest, begins, sqlkit.Micros(t.now)))
 	if err != nil || n == 1 {
 		return err

@@ -28,7 +28,8 @@ func (t *tx) inPeoplesHands(ctx context.Context, n broker.Node, c Change) error 
 		return nil
 	}
 	if c.To == broker.Active && (n.Epoch == 0 || n.BaselineDigest == "" && c.By != broker.OwnerOverride) {
-		return broker.Errorf(broker.Refused, "not_enrolled", "cannot make node %s active: its agent has not enrolled, or it has no baseline (see hostler node show %s)", n.ID, n.ID)
+		return broker.Errorf(broker.Refused, "not_enrolled",
+			"cannot make node %s active: its agent has not enrolled, or it has no baseline (see hostler node show %s)", n.ID, n.ID)
 	}
 	if err := nodeInRun(ctx, t, n, c.To, t.ForUpdate()); err != nil {
 		return err
@@ -39,7 +40,9 @@ func (t *tx) inPeoplesHands(ctx context.Context, n broker.Node, c Change) error 
 // WasLetIn reports whether a node was ever fit for service: its baseline is taken, and, if a run
 // made the node, its parts are recorded.
 func (db *DB) WasLetIn(ctx context.Context, nodeID string) (was bool, err error) {
-	err = db.reader().QueryRowContext(ctx, `SELECT epoch > 0 AND baseline_digest <> '' AND (made_by_run = '' OR devices_taken_at > 0) FROM nodes WHERE id = $1`, nodeID).Scan(&was)
+	err = db.reader().QueryRowContext(ctx,
+		`SELECT epoch > 0 AND baseline_digest <> '' AND (made_by_run = '' OR devices_taken_at > 0) FROM nodes WHERE id = $1`,
+		nodeID).Scan(&was)
 	return was, err
 }
 
@@ -50,7 +53,8 @@ func (t *tx) fitToLetIn(ctx context.Context, n broker.Node, c Change) error {
 		return nil
 	}
 	var first bool
-	if err := t.QueryRowContext(ctx, `SELECT made_by_run <> '' AND devices_taken_at = 0 FROM nodes WHERE id = $1`, n.ID).Scan(&first); err != nil || !first {
+	if err := t.QueryRowContext(ctx, `SELECT made_by_run <> '' AND devices_taken_at = 0 FROM nodes WHERE id = $1`,
+		n.ID).Scan(&first); err != nil || !first {
 		return err
 	}
 	unlike, lacks, err := t.judge(ctx, n, c.Hardware)
@@ -58,10 +62,13 @@ func (t *tx) fitToLetIn(ctx context.Context, n broker.Node, c Change) error {
 	case err != nil:
 		return err
 	case unlike != "":
-		return broker.Errorf(broker.Refused, "hardware_mismatch", "cannot make node %s active: %s (see hostler node device list %s; to accept a replaced disk: hostler node device accept %s SERIAL --reason R; to activate the node regardless: hostler node activate %s --override --reason R)",
+		return broker.Errorf(broker.Refused, "hardware_mismatch",
+			"cannot make node %s active: %s (see hostler node device list %s; to accept a replaced disk: hostler node device accept %s SERIAL --reason R; to activate the node regardless: hostler node activate %s --override --reason R)",
 			n.ID, unlike, n.ID, n.ID, n.ID)
 	case lacks != "":
-		return broker.Errorf(broker.Refused, "hardware_unknown", "cannot make node %s active: %s (to activate the node regardless: hostler node activate %s --override --reason R)", n.ID, lacks, n.ID)
+		return broker.Errorf(broker.Refused, "hardware_unknown",
+			"cannot make node %s active: %s (to activate the node regardless: hostler node activate %s --override --reason R)", n.ID, lacks,
+			n.ID)
 	}
 	return nil
 }
@@ -74,20 +81,24 @@ func (db *DB) NodeInRun(ctx context.Context, n broker.Node, to broker.NodeStatus
 
 func nodeInRun(ctx context.Context, r sqlkit.Runner, n broker.Node, to broker.NodeStatus, lock string) error {
 	var id, status, kind string
-	err := r.QueryRowContext(ctx, `SELECT id, status, kind FROM chain_runs WHERE id IN (SELECT run_id FROM chain_locks WHERE name = $1)`+lock, "node/"+n.ID).Scan(&id, &status, &kind)
+	err := r.QueryRowContext(ctx, `SELECT id, status, kind FROM chain_runs WHERE id IN (SELECT run_id FROM chain_locks WHERE name = $1)`+
+		lock, "node/"+n.ID).Scan(&id, &status, &kind)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil
 	case err != nil:
 		return err
 	case chain.Status(status).Moving():
-		return broker.Errorf(broker.Refused, "node_in_run", "cannot make node %s %s: run %s holds the node and is %s (wait until the run ends, or cancel it)", n.ID, to, id, status)
+		return broker.Errorf(broker.Refused, "node_in_run",
+			"cannot make node %s %s: run %s holds the node and is %s (wait until the run ends, or cancel it)", n.ID, to, id, status)
 	case to == broker.Deleted || to == broker.Removing:
-		return broker.Errorf(broker.Refused, "node_in_run", "cannot make node %s %s: run %s holds the node and is %s (cancel the run: it undoes its changes)", n.ID, to, id, status)
+		return broker.Errorf(broker.Refused, "node_in_run",
+			"cannot make node %s %s: run %s holds the node and is %s (cancel the run: it undoes its changes)", n.ID, to, id, status)
 	case to == broker.Active && broker.RunKindOf(kind).TurnsOver:
 		// The run would keep every tenant out, and its cancellation would quarantine the node
 		// again.
-		return broker.Errorf(broker.Refused, "node_in_run", "cannot make node %s active: turnover %s holds the node and is %s (resume the turnover: hostler decommission resume %s; or cancel it: hostler decommission cancel %s --reason R, then hostler node activate %s --override --reason R)", n.ID, id, status, id, id, n.ID)
+		return broker.Errorf(broker.Refused, "node_in_run",
+			"cannot make node %s active: turnover %s holds the node and is %s (resume the turnover: hostler decommission resume %s; or cancel it: hostler decommission cancel %s --reason R, then hostler node activate %s --override --reason R)", n.ID, id, status, id, id, n.ID)
 	}
 	return nil
 }
@@ -98,7 +109,8 @@ func (db *DB) RunOfNode(ctx context.Context, nodeID string) (id, kind string, er
 }
 
 func runOfNode(ctx context.Context, r sqlkit.Runner, nodeID string) (id, kind string, err error) {
-	err = r.QueryRowContext(ctx, `SELECT id, kind FROM chain_runs WHERE id IN (SELECT run_id FROM chain_locks WHERE name = $1)`, "node/"+nodeID).Scan(&id, &kind)
+	err = r.QueryRowContext(ctx, `SELECT id, kind FROM chain_runs WHERE id IN (SELECT run_id FROM chain_locks WHERE name = $1)`,
+		"node/"+nodeID).Scan(&id, &kind)
 	if errors.Is(err, sql.ErrNoRows) {
 		err = nil
 	}

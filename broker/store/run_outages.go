@@ -19,7 +19,8 @@ func (t *tx) markOutage(ctx context.Context, was, is broker.Node) error {
 			ON CONFLICT (node_id) WHERE ended_at = 0 DO NOTHING`, sqlkit.Micros(t.now), is.ID)
 		return err
 	case was.Outside() && !is.Outside():
-		_, err := t.ExecContext(ctx, `UPDATE turnover_outages SET ended_at = $1 WHERE node_id = $2 AND ended_at = 0`, sqlkit.Micros(t.now), is.ID)
+		_, err := t.ExecContext(ctx, `UPDATE turnover_outages SET ended_at = $1 WHERE node_id = $2 AND ended_at = 0`, sqlkit.Micros(t.now),
+			is.ID)
 		return err
 	}
 	return nil

@@ -18,10 +18,13 @@ const siteColumns = `id, name, region_code, status, api_base_url, ca_cert, pxe_i
 	api_token_set_at, default_power_creds_set_at, deploy_password_set_at, created_at, updated_at, issuer_organisation, issuer_contact, issuer_trust_url`
 
 func scanSite(row sqlkit.Row) (s broker.Site, err error) {
-	err = row.Scan(&s.ID, &s.Name, &s.RegionCode, &s.Status, &s.APIBaseURL, &s.CACert, &s.PXEIface, &s.PXEVLANVID, &s.NodePXEIface, &s.DistroSeries, &s.Architecture,
-		sqlkit.ScanJSON(&s.UpstreamDNSServers), &s.DeployUser, &s.DeploySSHIface, &s.DeploySSHPublicKey, sqlkit.ScanJSON(&s.CommissioningScripts), &s.DefaultProfileID, &s.DefaultProfile,
+	err = row.Scan(&s.ID, &s.Name, &s.RegionCode, &s.Status, &s.APIBaseURL, &s.CACert, &s.PXEIface, &s.PXEVLANVID, &s.NodePXEIface,
+		&s.DistroSeries, &s.Architecture,
+		sqlkit.ScanJSON(&s.UpstreamDNSServers), &s.DeployUser, &s.DeploySSHIface, &s.DeploySSHPublicKey,
+		sqlkit.ScanJSON(&s.CommissioningScripts), &s.DefaultProfileID, &s.DefaultProfile,
 		&s.APITokenPath, &s.PowerPath, &s.DeployPasswordPath, &s.DeploySSHKeyPath,
-		sqlkit.ScanMicros(&s.APITokenSetAt), sqlkit.ScanMicros(&s.PowerSetAt), sqlkit.ScanMicros(&s.DeployPasswordSetAt), sqlkit.ScanMicros(&s.CreatedAt), sqlkit.ScanMicros(&s.UpdatedAt),
+		sqlkit.ScanMicros(&s.APITokenSetAt), sqlkit.ScanMicros(&s.PowerSetAt), sqlkit.ScanMicros(&s.DeployPasswordSetAt),
+		sqlkit.ScanMicros(&s.CreatedAt), sqlkit.ScanMicros(&s.UpdatedAt),
 		&s.Issuer.Organisation, &s.Issuer.Contact, &s.Issuer.TrustURL)
 	return s, err
 }
@@ -56,20 +59,23 @@ func (db *DB) CreateSite(ctx context.Context, actor broker.Actor, s broker.Site,
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		s := s
 		s.DefaultProfileID = p.ID
-		n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO maas_sites (id, name, region_code, status, api_base_url, ca_cert, pxe_iface, pxe_vlan_vid, node_pxe_iface,
+		n, err := sqlkit.Changed(t.ExecContext(ctx,
+			`INSERT INTO maas_sites (id, name, region_code, status, api_base_url, ca_cert, pxe_iface, pxe_vlan_vid, node_pxe_iface,
 			distro_series, architecture, upstream_dns_servers, deploy_user, deploy_ssh_iface, commissioning_scripts, default_profile_id,
 			api_token_vault_path, default_power_creds_vault_path, deploy_password_vault_path, deploy_ssh_key_vault_path, created_at, updated_at,
 			issuer_organisation, issuer_contact, issuer_trust_url)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $21, $22, $23, $24) ON CONFLICT (name) DO NOTHING`,
 			s.ID, s.Name, s.RegionCode, string(s.Status), s.APIBaseURL, s.CACert, s.PXEIface, s.PXEVLANVID, s.NodePXEIface,
-			s.DistroSeries, s.Architecture, sqlkit.JSON(s.UpstreamDNSServers), s.DeployUser, s.DeploySSHIface, sqlkit.JSON(s.CommissioningScripts), s.DefaultProfileID,
+			s.DistroSeries, s.Architecture, sqlkit.JSON(s.UpstreamDNSServers), s.DeployUser, s.DeploySSHIface,
+			sqlkit.JSON(s.CommissioningScripts), s.DefaultProfileID,
 			s.APITokenPath, s.PowerPath, s.DeployPasswordPath, s.DeploySSHKeyPath, sqlkit.Micros(t.now),
 			s.Issuer.Organisation, s.Issuer.Contact, s.Issuer.TrustURL))
 		if err != nil {
 			return err
 		}
 		if n == 0 {
-			return broker.Errorf(broker.Refused, "site_exists", "cannot create site %s: a site of that name exists (see hostler site show %s)", s.Name, s.Name)
+			return broker.Errorf(broker.Refused, "site_exists",
+				"cannot create site %s: a site of that name exists (see hostler site show %s)", s.Name, s.Name)
 		}
 		if err := t.regionFree(ctx, s); err != nil {
 			return err
@@ -89,7 +95,9 @@ func (db *DB) CreateSite(ctx context.Context, actor broker.Actor, s broker.Site,
 // and ca_cert cannot change either while the site has a token: the token is sent only to the
 // address at which it was checked. Codes: site_not_found, site_invalid, site_address_bound,
 // site_region_taken, profile_not_found, profile_disabled.
-func (db *DB) UpdateSite(ctx context.Context, actor broker.Actor, ref, reason string, change func(*broker.Site) error) (s broker.Site, err error) {
+func (db *DB) UpdateSite(ctx context.Context, actor broker.Actor, ref, reason string, change func(*broker.Site) error) (s broker.Site,
+	err error,
+) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		before, err := site(ctx, t, ref, t.ForUpdate())
 		if err != nil {
@@ -106,7 +114,8 @@ func (db *DB) UpdateSite(ctx context.Context, actor broker.Actor, ref, reason st
 		case s.ID != before.ID || s.Name != before.Name:
 			return broker.Errorf(broker.Invalid, "site_invalid", "cannot rename site %s: nodes refer to it by that name", before.Name)
 		case (s.APIBaseURL != before.APIBaseURL || s.CACert != before.CACert) && !before.APITokenSetAt.IsZero():
-			return broker.Errorf(broker.Refused, "site_address_bound", "cannot change the address or ca_cert of site %s: its MAAS token was checked with the present ones (give the token together with the new ones: hostler site credentials %s --api-base-url URL --ca-cert-file FILE --maas-token-file FILE)", s.Name, s.Name)
+			return broker.Errorf(broker.Refused, "site_address_bound",
+				"cannot change the address or ca_cert of site %s: its MAAS token was checked with the present ones (give the token together with the new ones: hostler site credentials %s --api-base-url URL --ca-cert-file FILE --maas-token-file FILE)", s.Name, s.Name)
 		}
 		if s.DefaultProfileID != before.DefaultProfileID {
 			p, err := profile(ctx, t, s.ID, s.DefaultProfileID, "")
@@ -114,7 +123,8 @@ func (db *DB) UpdateSite(ctx context.Context, actor broker.Actor, ref, reason st
 				return err
 			}
 			if p.Status != broker.SiteActive {
-				return broker.Errorf(broker.Refused, "profile_disabled", "cannot make profile %s the default of site %s: it is disabled", p.Name, s.Name)
+				return broker.Errorf(broker.Refused, "profile_disabled", "cannot make profile %s the default of site %s: it is disabled",
+					p.Name, s.Name)
 			}
 			s.DefaultProfileID, s.DefaultProfile = p.ID, p.Name
 		}
@@ -143,7 +153,10 @@ func (db *DB) SetSiteCredentials(ctx context.Context, actor broker.Actor, id, re
 			return err
 		}
 		s = before
-		for set, to := range map[*time.Time]bool{&s.APITokenSetAt: c.APIToken, &s.PowerSetAt: c.Power, &s.DeployPasswordSetAt: c.DeployPassword} {
+		for set, to := range map[*time.Time]bool{
+			&s.APITokenSetAt: c.APIToken, &s.PowerSetAt: c.Power,
+			&s.DeployPasswordSetAt: c.DeployPassword,
+		} {
 			if to {
 				*set = t.now
 			}
@@ -175,14 +188,18 @@ func (t *tx) regionFree(ctx context.Context, s broker.Site) error {
 	}
 	used := s.Status == broker.SiteActive
 	if !used {
-		if err := t.QueryRowContext(ctx, `SELECT COUNT(*) > 0 FROM maas_sites WHERE id = $1 AND `+inUse, s.ID).Scan(&used); err != nil || !used {
+		if err := t.QueryRowContext(ctx, `SELECT COUNT(*) > 0 FROM maas_sites WHERE id = $1 AND `+inUse, s.ID).Scan(&used); err != nil ||
+			!used {
 			return err
 		}
 	}
-	others, err := sqlkit.Collect(ctx, t, scanSite, `SELECT `+siteColumns+` FROM maas_sites WHERE id <> $1 AND `+inUse+` ORDER BY name`, s.ID)
+	others, err := sqlkit.Collect(ctx, t, scanSite, `SELECT `+siteColumns+` FROM maas_sites WHERE id <> $1 AND `+inUse+` ORDER BY name`,
+		s.ID)
 	for _, o := range others {
 		if o.Region() == s.Region() {
-			return broker.Errorf(broker.Refused, "site_region_taken", "cannot use site %s at %s: site %s already uses that MAAS region (use that site, or disable it and let its runs end)", s.Name, s.APIBaseURL, o.Name)
+			return broker.Errorf(broker.Refused, "site_region_taken",
+				"cannot use site %s at %s: site %s already uses that MAAS region (use that site, or disable it and let its runs end)",
+				s.Name, s.APIBaseURL, o.Name)
 		}
 	}
 	return err
@@ -195,17 +212,23 @@ func (t *tx) saveSite(ctx context.Context, actor broker.Actor, action, reason st
 		}
 	}
 	s.UpdatedAt = t.now
-	if _, err := t.ExecContext(ctx, `UPDATE maas_sites SET region_code = $1, status = $2, api_base_url = $3, ca_cert = $4, pxe_iface = $5, pxe_vlan_vid = $6, node_pxe_iface = $7,
+	if _, err := t.ExecContext(ctx,
+		`UPDATE maas_sites SET region_code = $1, status = $2, api_base_url = $3, ca_cert = $4, pxe_iface = $5, pxe_vlan_vid = $6, node_pxe_iface = $7,
 		distro_series = $8, architecture = $9, upstream_dns_servers = $10, deploy_user = $11, deploy_ssh_iface = $12, deploy_ssh_public_key = $13, commissioning_scripts = $14,
 		default_profile_id = $15, api_token_set_at = $16, default_power_creds_set_at = $17, deploy_password_set_at = $18, updated_at = $19, deploy_ssh_key_vault_path = $20,
 		issuer_organisation = $21, issuer_contact = $22, issuer_trust_url = $23 WHERE id = $24`,
 		s.RegionCode, string(s.Status), s.APIBaseURL, s.CACert, s.PXEIface, s.PXEVLANVID, s.NodePXEIface,
-		s.DistroSeries, s.Architecture, sqlkit.JSON(s.UpstreamDNSServers), s.DeployUser, s.DeploySSHIface, s.DeploySSHPublicKey, sqlkit.JSON(s.CommissioningScripts),
-		s.DefaultProfileID, sqlkit.Micros(s.APITokenSetAt), sqlkit.Micros(s.PowerSetAt), sqlkit.Micros(s.DeployPasswordSetAt), sqlkit.Micros(t.now), s.DeploySSHKeyPath,
+		s.DistroSeries, s.Architecture, sqlkit.JSON(s.UpstreamDNSServers), s.DeployUser, s.DeploySSHIface, s.DeploySSHPublicKey,
+		sqlkit.JSON(s.CommissioningScripts),
+		s.DefaultProfileID, sqlkit.Micros(s.APITokenSetAt), sqlkit.Micros(s.PowerSetAt), sqlkit.Micros(s.DeployPasswordSetAt),
+		sqlkit.Micros(t.now), s.DeploySSHKeyPath,
 		s.Issuer.Organisation, s.Issuer.Contact, s.Issuer.TrustURL, s.ID); err != nil {
 		return err
 	}
-	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: action, Subject: "site/" + s.Name, Reason: reason, Before: siteAudit(before), After: siteAudit(*s)})
+	return t.audit(ctx, broker.AuditEntry{
+		Actor: actor.Name, Action: action, Subject: "site/" + s.Name, Reason: reason,
+		Before: siteAudit(before), After: siteAudit(*s),
+	})
 }
 
 // siteAudit is a site for the audit log: all fields, as none is a secret.
@@ -217,9 +240,12 @@ func siteAudit(s broker.Site) json.RawMessage {
 		return t.Format(time.RFC3339)
 	}
 	return small("id", s.ID, "region_code", s.RegionCode, "status", s.Status, "api_base_url", s.APIBaseURL, "ca_cert", s.CACert,
-		"pxe_iface", s.PXEIface, "pxe_vlan_vid", s.PXEVLANVID, "node_pxe_iface", s.NodePXEIface, "distro_series", s.DistroSeries, "architecture", s.Architecture,
-		"upstream_dns_servers", s.UpstreamDNSServers, "deploy_user", s.DeployUser, "deploy_ssh_iface", s.DeploySSHIface, "deploy_ssh_public_key", s.DeploySSHPublicKey,
+		"pxe_iface", s.PXEIface, "pxe_vlan_vid", s.PXEVLANVID, "node_pxe_iface", s.NodePXEIface, "distro_series", s.DistroSeries,
+		"architecture", s.Architecture,
+		"upstream_dns_servers", s.UpstreamDNSServers, "deploy_user", s.DeployUser, "deploy_ssh_iface", s.DeploySSHIface,
+		"deploy_ssh_public_key", s.DeploySSHPublicKey,
 		"issuer_organisation", s.Issuer.Organisation, "issuer_contact", s.Issuer.Contact, "issuer_trust_url", s.Issuer.TrustURL,
 		"commissioning_scripts", s.CommissioningScripts, "default_profile_id", s.DefaultProfileID,
-		"api_token_set_at", when(s.APITokenSetAt), "default_power_creds_set_at", when(s.PowerSetAt), "deploy_password_set_at", when(s.DeployPasswordSetAt))
+		"api_token_set_at", when(s.APITokenSetAt), "default_power_creds_set_at", when(s.PowerSetAt), "deploy_password_set_at",
+		when(s.DeployPasswordSetAt))
 }

@@ -26,7 +26,10 @@ type skuRow struct {
 }
 
 func rowOf(s broker.SKU) skuRow {
-	return skuRow{s.Description, s.GPUVendor, s.GPUModel, s.GPUCount, s.GPUMemoryBytes, s.NICs, s.BootDisk, s.GPUSettings, s.ScrubFloor, s.DPUDisks}
+	return skuRow{
+		s.Description, s.GPUVendor, s.GPUModel, s.GPUCount, s.GPUMemoryBytes, s.NICs, s.BootDisk, s.GPUSettings, s.ScrubFloor,
+		s.DPUDisks,
+	}
 }
 
 func scanSKU(row sqlkit.Row) (broker.SKU, error) {
@@ -35,8 +38,11 @@ func scanSKU(row sqlkit.Row) (broker.SKU, error) {
 	var created, updated time.Time
 	err := row.Scan(&id, sqlkit.ScanJSON(&r), sqlkit.ScanMicros(&created), sqlkit.ScanMicros(&updated))
 	return broker.SKU{
-		ID: id, Description: r.Description, GPUVendor: r.GPUVendor, GPUModel: r.GPUModel, GPUCount: r.GPUCount, GPUMemoryBytes: r.GPUMemoryBytes,
-		NICs: r.NICs, BootDisk: r.BootDisk, GPUSettings: r.GPUSettings, ScrubFloor: r.ScrubFloor, DPUDisks: r.DPUDisks, CreatedAt: created, UpdatedAt: updated,
+		ID: id, Description: r.Description, GPUVendor: r.GPUVendor, GPUModel: r.GPUModel, GPUCount: r.GPUCount,
+		GPUMemoryBytes: r.GPUMemoryBytes,
+		NICs:           r.NICs, BootDisk: r.BootDisk, GPUSettings: r.GPUSettings, ScrubFloor: r.ScrubFloor, DPUDisks: r.DPUDisks,
+		CreatedAt: created,
+		UpdatedAt: updated,
 	}, err
 }
 
@@ -64,23 +70,31 @@ func (db *DB) CreateSKU(ctx context.Context, actor broker.Actor, s broker.SKU) (
 		return made, err
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO skus (id, sku, created_at, updated_at) VALUES ($1, $2, $3, $3) ON CONFLICT (id) DO NOTHING`, s.ID, sqlkit.JSON(rowOf(s)), sqlkit.Micros(t.now)))
+		n, err := sqlkit.Changed(t.ExecContext(ctx,
+			`INSERT INTO skus (id, sku, created_at, updated_at) VALUES ($1, $2, $3, $3) ON CONFLICT (id) DO NOTHING`, s.ID,
+			sqlkit.JSON(rowOf(s)), sqlkit.Micros(t.now)))
 		if err != nil {
 			return err
 		}
 		if n == 0 {
-			return broker.Errorf(broker.Refused, "sku_exists", "cannot create SKU %s: a SKU of that id exists (see hostler sku show %s)", s.ID, s.ID)
+			return broker.Errorf(broker.Refused, "sku_exists", "cannot create SKU %s: a SKU of that id exists (see hostler sku show %s)",
+				s.ID, s.ID)
 		}
 		if made, err = sku(ctx, t, s.ID, ""); err != nil {
 			return err
 		}
-		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "sku.create", Subject: "sku/" + s.ID, After: []byte(sqlkit.JSON(rowOf(s)))})
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: "sku.create", Subject: "sku/" + s.ID,
+			After: []byte(sqlkit.JSON(rowOf(s))),
+		})
 	})
 	return made, err
 }
 
 // UpdateSKU applies change to a SKU; the id cannot change. Codes: sku_not_found, sku_invalid.
-func (db *DB) UpdateSKU(ctx context.Context, actor broker.Actor, id, reason string, change func(*broker.SKU) error) (s broker.SKU, err error) {
+func (db *DB) UpdateSKU(ctx context.Context, actor broker.Actor, id, reason string, change func(*broker.SKU) error) (s broker.SKU,
+	err error,
+) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		before, err := sku(ctx, t, id, t.ForUpdate())
 		if err != nil {
@@ -97,10 +111,14 @@ func (db *DB) UpdateSKU(ctx context.Context, actor broker.Actor, id, reason stri
 			return broker.Errorf(broker.Invalid, "sku_invalid", "cannot rename SKU %s: nodes refer to it by that id", before.ID)
 		}
 		s.UpdatedAt = t.now
-		if _, err := t.ExecContext(ctx, `UPDATE skus SET sku = $1, updated_at = $2 WHERE id = $3`, sqlkit.JSON(rowOf(s)), sqlkit.Micros(t.now), s.ID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE skus SET sku = $1, updated_at = $2 WHERE id = $3`, sqlkit.JSON(rowOf(s)),
+			sqlkit.Micros(t.now), s.ID); err != nil {
 			return err
 		}
-		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "sku.update", Subject: "sku/" + s.ID, Reason: reason, Before: []byte(sqlkit.JSON(rowOf(before))), After: []byte(sqlkit.JSON(rowOf(s)))})
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: "sku.update", Subject: "sku/" + s.ID, Reason: reason,
+			Before: []byte(sqlkit.JSON(rowOf(before))), After: []byte(sqlkit.JSON(rowOf(s))),
+		})
 	})
 	return s, err
 }

@@ -48,7 +48,8 @@ func migrate(ctx context.Context, db *sql.DB, d sqlkit.Dialect) error {
 		return fmt.Errorf("cannot read the schema's version: %w", err)
 	}
 	if has > newest {
-		return broker.Errorf(broker.Refused, "schema_too_new", "cannot open store: its schema is version %d, and this broker supports versions up to %d (start the newer broker, or restore a backup)", has, newest)
+		return broker.Errorf(broker.Refused, "schema_too_new",
+			"cannot open store: its schema is version %d, and this broker supports versions up to %d (start the newer broker, or restore a backup)", has, newest)
 	}
 	if _, err := p.Up(ctx); err != nil {
 		return fmt.Errorf("cannot migrate the schema to version %d: %w", newest, err)

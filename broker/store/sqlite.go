@@ -132,7 +132,8 @@ func lockFile(path string) (*os.File, error) {
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		_ = f.Close()
-		return nil, broker.Errorf(broker.Refused, "data_dir_in_use", "cannot open store: another broker runs on %s (stop it, or use another --data-dir)", filepath.Dir(path))
+		return nil, broker.Errorf(broker.Refused, "data_dir_in_use",
+			"cannot open store: another broker runs on %s (stop it, or use another --data-dir)", filepath.Dir(path))
 	}
 	return f, nil
 }
@@ -146,17 +147,21 @@ func sqliteError(err error, path string) error {
 	case err == nil, errors.As(err, &own), errors.As(err, &r):
 		return err
 	case errors.As(err, &se) && se.Code() == sqlite3.SQLITE_IOERR_SHMSIZE: // no room for the shared memory file
-		return broker.Errorf(broker.Unavailable, "disk_full", "cannot use database %s: the disk is full (free some space; no data was lost)", path)
+		return broker.Errorf(broker.Unavailable, "disk_full",
+			"cannot use database %s: the disk is full (free some space; no data was lost)", path)
 	case errors.As(err, &se):
 		switch se.Code() & 0xff {
 		case sqlite3.SQLITE_FULL:
-			return broker.Errorf(broker.Unavailable, "disk_full", "cannot write %s: the disk is full (free some space; no data was lost)", path)
-		case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR:
+			return broker.Errorf(broker.Unavailable, "disk_full", "cannot write %s: the disk is full (free some space; no data was lost)",
+				path)
+		case sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_PERM, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT,
+			sqlite3.SQLITE_IOERR:
 			return broker.Errorf(broker.Unavailable, "store_unavailable", "cannot use database %s: %v", path, se)
 		}
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return broker.Errorf(broker.Unavailable, "disk_full", "cannot write %s: the disk is full (free some space; no data was lost)", path)
-	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EROFS), errors.Is(err, syscall.EISDIR):
+	case errors.Is(err, os.ErrNotExist), errors.Is(err, os.ErrPermission), errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EROFS),
+		errors.Is(err, syscall.EISDIR):
 		return broker.Errorf(broker.Unavailable, "store_unavailable", "cannot use database %s: %v", path, err)
 	}
 	return fmt.Errorf("database %s: %w", path, err)

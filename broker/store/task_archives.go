@@ -46,13 +46,16 @@ func (t *tx) putArchive(ctx context.Context, taskID, nodeID string, data []byte)
 // Archive reads the archive of a task, with data. Data that does not match its digest is refused.
 // Codes: archive_not_found, archive_untrusted.
 func (db *DB) Archive(ctx context.Context, taskID string) (a Archive, err error) {
-	err = db.reader().QueryRowContext(ctx, `SELECT `+archiveColumns+`, a.data FROM task_archives a JOIN tasks t ON t.id = a.task_id WHERE a.task_id = $1`, taskID).
+	err = db.reader().QueryRowContext(ctx, `SELECT `+archiveColumns+
+		`, a.data FROM task_archives a JOIN tasks t ON t.id = a.task_id WHERE a.task_id = $1`, taskID).
 		Scan(append(archiveFields(&a), &a.Data)...)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
-		return a, broker.Errorf(broker.NotFound, "archive_not_found", "task %s has no archive: the task collected none, or the archive has been deleted", taskID)
+		return a, broker.Errorf(broker.NotFound, "archive_not_found",
+			"task %s has no archive: the task collected none, or the archive has been deleted", taskID)
 	case err == nil && pki.Digest(a.Data) != a.Digest:
-		return a, broker.Errorf(broker.Refused, "archive_untrusted", "cannot return the archive of task %s: its content does not match its digest (the database may have been changed)", taskID)
+		return a, broker.Errorf(broker.Refused, "archive_untrusted",
+			"cannot return the archive of task %s: its content does not match its digest (the database may have been changed)", taskID)
 	}
 	return a, err
 }
@@ -69,7 +72,8 @@ func (db *DB) Archives(ctx context.Context, nodeID string) ([]Archive, error) {
 // DropArchives deletes archives older than before, and returns their number.
 func (db *DB) DropArchives(ctx context.Context, before time.Time) (dropped int64, err error) {
 	var due bool
-	if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM task_archives WHERE at < $1)`, sqlkit.Micros(before)).Scan(&due); err != nil || !due {
+	if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM task_archives WHERE at < $1)`,
+		sqlkit.Micros(before)).Scan(&due); err != nil || !due {
 		return 0, err
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {

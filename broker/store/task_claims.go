@@ -32,7 +32,8 @@ type openTask struct {
 
 func scanOpen(row sqlkit.Row) (openTask, error) {
 	var o openTask
-	err := row.Scan(&o.ID, &o.Epoch, &o.Lane, &o.Class, &o.Status, &o.Attempt, &o.Cancel, sqlkit.ScanMicros(&o.NotAfter), sqlkit.ScanMicros(&o.AliveUntil))
+	err := row.Scan(&o.ID, &o.Epoch, &o.Lane, &o.Class, &o.Status, &o.Attempt, &o.Cancel, sqlkit.ScanMicros(&o.NotAfter),
+		sqlkit.ScanMicros(&o.AliveUntil))
 	return o, err
 }
 
@@ -62,14 +63,18 @@ func (o openTask) deliverable(epoch int64, now time.Time) bool {
 // tenant's data stay queued while the site is frozen; while a restored database is held, all tasks
 // but probes stay queued. The returned tasks have all fields of a delivery. cancel lists delivered
 // tasks that the node must stop. Codes: node_not_found, epoch_superseded.
-func (db *DB) ClaimTasks(ctx context.Context, nodeID string, epoch int64, lanes []taskcatalog.Lane, limit int) (tasks []broker.Task, cancel []string, err error) {
+func (db *DB) ClaimTasks(ctx context.Context, nodeID string, epoch int64, lanes []taskcatalog.Lane, limit int) (tasks []broker.Task,
+	cancel []string, err error,
+) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		tasks, cancel = nil, nil
 		// The lock serializes claims of one node, on any replica.
 		var has int64
 		var site string
 		var restored bool
-		err := t.QueryRowContext(ctx, `SELECT epoch, site, EXISTS (SELECT 1 FROM chain_holds WHERE until_at = 0 AND kind = 'restored') FROM nodes WHERE id = $1`+t.ForUpdate(), nodeID).Scan(&has, &site, &restored)
+		err := t.QueryRowContext(ctx,
+			`SELECT epoch, site, EXISTS (SELECT 1 FROM chain_holds WHERE until_at = 0 AND kind = 'restored') FROM nodes WHERE id = $1`+
+				t.ForUpdate(), nodeID).Scan(&has, &site, &restored)
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
 			return nodeNotFound(nodeID)
@@ -104,7 +109,8 @@ func (db *DB) ClaimTasks(ctx context.Context, nodeID string, epoch int64, lanes 
 // turn to write.
 func (db *DB) NothingOpen(ctx context.Context, nodeID string, epoch int64) (bool, error) {
 	var has, open int64
-	err := db.reader().QueryRowContext(ctx, `SELECT epoch, (SELECT COUNT(*) FROM tasks WHERE node_id = nodes.id AND status IN ('queued', 'dispatched'))
+	err := db.reader().QueryRowContext(ctx,
+		`SELECT epoch, (SELECT COUNT(*) FROM tasks WHERE node_id = nodes.id AND status IN ('queued', 'dispatched'))
 		FROM nodes WHERE id = $1`, nodeID).Scan(&has, &open)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil // ClaimTasks returns the error
@@ -122,7 +128,8 @@ func (db *DB) NodesToTell(ctx context.Context) ([]string, error) {
 }
 
 func (t *tx) openTasks(ctx context.Context, nodeID string) ([]openTask, error) {
-	return sqlkit.Collect(ctx, t, scanOpen, `SELECT id, node_epoch, lane, class, status, attempt, cancel_requested, not_after, alive_until FROM tasks
+	return sqlkit.Collect(ctx, t, scanOpen,
+		`SELECT id, node_epoch, lane, class, status, attempt, cancel_requested, not_after, alive_until FROM tasks
 		WHERE node_id = $1 AND status IN ('queued', 'dispatched') ORDER BY id`, nodeID)
 }
 
@@ -153,7 +160,10 @@ func busy(open []openTask) bool {
 }
 
 func (t *tx) lease(ctx context.Context, o openTask, nodeID string) (broker.Task, error) {
-	k := broker.Task{ID: o.ID, NodeID: nodeID, NodeEpoch: o.Epoch, Lane: o.Lane, Status: broker.TaskDispatched, DispatchedAt: t.now, LeaseUntil: t.now.Add(wire.LeaseTime)}
+	k := broker.Task{
+		ID: o.ID, NodeID: nodeID, NodeEpoch: o.Epoch, Lane: o.Lane, Status: broker.TaskDispatched, DispatchedAt: t.now,
+		LeaseUntil: t.now.Add(wire.LeaseTime),
+	}
 	err := t.QueryRowContext(ctx, `UPDATE tasks SET status = 'dispatched', attempt = attempt + 1, dispatched_at = $1, lease_until = $2
 		WHERE id = $3 RETURNING attempt, type, version, not_after, correlation_id, traceparent, (SELECT envelope FROM task_envelopes WHERE task_id = id)`,
 		sqlkit.Micros(t.now), sqlkit.Micros(k.LeaseUntil), o.ID).
@@ -175,7 +185,9 @@ func toStop(open []openTask) []string {
 // RecordProgress renews the lease of a task and returns the tasks that the node must stop. A task
 // whose lease ran out, but which was not delivered again, is leased to the node again. Codes:
 // task_not_found, task_ended, attempt_superseded.
-func (db *DB) RecordProgress(ctx context.Context, nodeID, taskID string, attempt int, p broker.Progress) (leaseUntil time.Time, cancel []string, err error) {
+func (db *DB) RecordProgress(ctx context.Context, nodeID, taskID string, attempt int, p broker.Progress) (leaseUntil time.Time,
+	cancel []string, err error,
+) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		leaseUntil = t.now.Add(wire.LeaseTime)
 		p.At = t.now
@@ -223,7 +235,8 @@ func (t *tx) takeUp(ctx context.Context, nodeID, taskID string, attempt int, p b
 		return err
 	}
 	if k.Lane == taskcatalog.LaneExclusive && busy(open) {
-		return broker.Errorf(broker.Refused, "attempt_superseded", "the lease of task %s ran out, and another task holds the node's exclusive lane", taskID)
+		return broker.Errorf(broker.Refused, "attempt_superseded",
+			"the lease of task %s ran out, and another task holds the node's exclusive lane", taskID)
 	}
 	_, err = t.renew(ctx, broker.TaskQueued, nodeID, taskID, attempt, p)
 	return err

@@ -48,7 +48,8 @@ func unknown(c taskcatalog.Code) bool {
 }
 
 func (t *tx) deliver(ctx context.Context, d Delivery) error {
-	_, err := t.ExecContext(ctx, `UPDATE node_agents SET attempt_at = $1, result = $2, reason = $3, seconds = $4, correlation_id = $5 WHERE node_id = $6 AND attempt_at <= $1`,
+	_, err := t.ExecContext(ctx,
+		`UPDATE node_agents SET attempt_at = $1, result = $2, reason = $3, seconds = $4, correlation_id = $5 WHERE node_id = $6 AND attempt_at <= $1`,
 		sqlkit.Micros(d.At), d.Result, d.Reason, d.Seconds, d.CorrelationID, d.NodeID)
 	return err
 }
@@ -72,14 +73,18 @@ func (t *tx) hearDelivery(ctx context.Context, a broker.Agent, d *taskcatalog.Ag
 		of = k.run.ID
 	}
 	// A confirmed version may be rolled back later, and then only the node knows.
-	reverted := a.Result == string(taskcatalog.UpdateConfirmed) && d.Outcome == taskcatalog.UpdateRolledBack && a.CorrelationID == of && (k == nil || k.Status == broker.TaskSucceeded)
+	reverted := a.Result == string(taskcatalog.UpdateConfirmed) && d.Outcome == taskcatalog.UpdateRolledBack && a.CorrelationID == of &&
+		(k == nil || k.Status == broker.TaskSucceeded)
 	if !reverted && (d.ID == a.DeliveryID || k != nil && k.run != nil && !k.givenUp()) {
 		return nil
 	}
 	if _, err := t.ExecContext(ctx, `UPDATE node_agents SET delivery_id = $1 WHERE node_id = $2`, d.ID, a.NodeID); err != nil {
 		return err
 	}
-	heard := Delivery{NodeID: a.NodeID, CorrelationID: d.ID, At: d.At, Result: string(d.Outcome), Reason: string(d.Reason), Seconds: int64(max(d.SwitchSeconds, 0) + 0.999)}
+	heard := Delivery{
+		NodeID: a.NodeID, CorrelationID: d.ID, At: d.At, Result: string(d.Outcome), Reason: string(d.Reason),
+		Seconds: int64(max(d.SwitchSeconds, 0) + 0.999),
+	}
 	if d.At.IsZero() || d.At.After(t.now) { // by the node's clock
 		heard.At = t.now
 	}
@@ -119,7 +124,8 @@ func (k *updateTask) givenUp() bool { return unknown(k.Code) }
 
 // replaced reports whether the task's run has since asked the node for another update.
 func (t *tx) replaced(ctx context.Context, k *updateTask) (yes bool, err error) {
-	err = t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM tasks WHERE node_id = $1 AND correlation_id = $2 AND type = $3 AND issued_at > $4)`,
+	err = t.QueryRowContext(ctx,
+		`SELECT EXISTS (SELECT 1 FROM tasks WHERE node_id = $1 AND correlation_id = $2 AND type = $3 AND issued_at > $4)`,
 		k.NodeID, k.CorrelationID, k.Type, sqlkit.Micros(k.IssuedAt)).Scan(&yes)
 	return yes, err
 }
@@ -159,7 +165,10 @@ func (t *tx) tellDelivery(ctx context.Context, nodeID string, d *taskcatalog.Age
 	if err != nil {
 		return err
 	}
-	data := map[string]any{"node_id": nodeID, "task_id": "", "from": d.From, "to": d.To, "outcome": string(d.Outcome), "reason": d.Reason, "switch_seconds": d.SwitchSeconds}
+	data := map[string]any{
+		"node_id": nodeID, "task_id": "", "from": d.From, "to": d.To, "outcome": string(d.Outcome), "reason": d.Reason,
+		"switch_seconds": d.SwitchSeconds,
+	}
 	correlation := ""
 	if k != nil {
 		data["task_id"], correlation = k.ID, k.CorrelationID
@@ -181,7 +190,10 @@ func (t *tx) tellDelivery(ctx context.Context, nodeID string, d *taskcatalog.Age
 		types = []string{broker.AgentUpdateFailedEvent}
 	}
 	for _, typ := range types {
-		if err := t.send(ctx, told{Message: chain.Message{Type: typ, Subject: "node/" + nodeID, Data: data}, Site: n.Site, CorrelationID: correlation}); err != nil {
+		if err := t.send(ctx, told{
+			Message: chain.Message{Type: typ, Subject: "node/" + nodeID, Data: data}, Site: n.Site,
+			CorrelationID: correlation,
+		}); err != nil {
 			return err
 		}
 	}
@@ -192,6 +204,8 @@ func (t *tx) tellDelivery(ctx context.Context, nodeID string, d *taskcatalog.Age
 	if k.givenUp() {
 		ended = "was given up"
 	}
-	said := fmt.Sprintf("node %s reports on task %s, which %s: update from %s to %s: %s %s", nodeID, k.ID, ended, d.From, d.To, d.Outcome, d.Reason)
-	return t.tellOf(ctx, chain.Change{Record: *k.run, Events: []chain.Event{{Direction: k.run.Direction, Status: chain.Skipped, Message: said}}})
+	said := fmt.Sprintf("node %s reports on task %s, which %s: update from %s to %s: %s %s", nodeID, k.ID, ended, d.From, d.To, d.Outcome,
+		d.Reason)
+	return t.tellOf(ctx,
+		chain.Change{Record: *k.run, Events: []chain.Event{{Direction: k.run.Direction, Status: chain.Skipped, Message: said}}})
 }

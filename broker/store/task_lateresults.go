@@ -36,8 +36,9 @@ func (t *tx) noteLate(ctx context.Context, nodeID, taskID string, epoch int64, w
 		}
 	}
 	return t.audit(ctx, broker.AuditEntry{
-		Actor: nodeActor(nodeID).Name, Action: "task.late_result", Subject: "task/" + taskID, Reason: w.Message, Code: string(w.Code), CorrelationID: k.CorrelationID,
-		After: small("node", nodeID, "type", k.Type, "outcome", w.Outcome, "running", w.Running, "probe", w.Probe),
+		Actor: nodeActor(nodeID).Name, Action: "task.late_result", Subject: "task/" + taskID, Reason: w.Message, Code: string(w.Code),
+		CorrelationID: k.CorrelationID,
+		After:         small("node", nodeID, "type", k.Type, "outcome", w.Outcome, "running", w.Running, "probe", w.Probe),
 	})
 }
 
@@ -64,5 +65,6 @@ func (db *DB) Unheard(ctx context.Context, after broker.Task, limit int) ([]brok
 			AND NOT EXISTS (SELECT 1 FROM tasks p WHERE p.node_id = tasks.node_id AND p.idempotency_key = $3 || tasks.id AND p.idempotency_key <> '')
 			AND (ended_at > $4 OR ended_at = $4 AND id > $5)
 		ORDER BY ended_at, id LIMIT $6`,
-		sqlkit.Micros(db.Now().Add(-ProbeWithin)), string(taskcatalog.ClassProbe), broker.ProbeKey, sqlkit.Micros(after.EndedAt), after.ID, limit)
+		sqlkit.Micros(db.Now().Add(-ProbeWithin)), string(taskcatalog.ClassProbe), broker.ProbeKey, sqlkit.Micros(after.EndedAt), after.ID,
+		limit)
 }

@@ -57,7 +57,8 @@ func (db *DB) BeginMint(ctx context.Context, m Mint) error {
 // if another request got the secret, or if the secret is given only once.
 func (t *tx) had(ctx context.Context, e broker.AuditEntry, m Mint) (again bool, err error) {
 	var by string
-	err = t.QueryRowContext(ctx, `SELECT request_id FROM mints WHERE task_id = $1 AND attempt = $2 AND credential_type = $3`, m.TaskID, m.Attempt, m.Type).Scan(&by)
+	err = t.QueryRowContext(ctx, `SELECT request_id FROM mints WHERE task_id = $1 AND attempt = $2 AND credential_type = $3`, m.TaskID,
+		m.Attempt, m.Type).Scan(&by)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return false, nil
@@ -66,7 +67,9 @@ func (t *tx) had(ctx context.Context, e broker.AuditEntry, m Mint) (again bool, 
 	case m.repeats() && by == m.Request:
 		return true, nil
 	}
-	return false, refuse(broker.Errorf(broker.Refused, "already_minted", "cannot mint %s for task %s: attempt %d has already received it", m.Type, m.TaskID, m.Attempt), e)
+	return false,
+		refuse(broker.Errorf(broker.Refused, "already_minted", "cannot mint %s for task %s: attempt %d has already received it", m.Type,
+			m.TaskID, m.Attempt), e)
 }
 
 // countMint counts another try of a task, or refuses. e is the audit row of the mint.
@@ -78,9 +81,12 @@ func (t *tx) countMint(ctx context.Context, e broker.AuditEntry, taskID string) 
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return err
 	case tries >= maxMintTries:
-		return refuse(broker.Errorf(broker.Refused, "mint_tries_spent", "cannot mint a credential for task %s: the task has asked %d times (find out why the requests failed, and enqueue the task again)", taskID, tries), e)
+		return refuse(broker.Errorf(broker.Refused, "mint_tries_spent",
+			"cannot mint a credential for task %s: the task has asked %d times (find out why the requests failed, and enqueue the task again)", taskID, tries), e)
 	case t.now.Before(next):
-		soon := broker.Errorf(broker.TooMany, "mint_too_soon", "cannot mint a credential for task %s: the task has asked %d times and must wait until %s", taskID, tries, next.UTC().Format(time.RFC3339))
+		soon := broker.Errorf(broker.TooMany, "mint_too_soon",
+			"cannot mint a credential for task %s: the task has asked %d times and must wait until %s", taskID, tries,
+			next.UTC().Format(time.RFC3339))
 		soon.RetryAfter = next.Sub(t.now)
 		return refuse(soon, e)
 	}
@@ -100,7 +106,8 @@ func (db *DB) RecordMint(ctx context.Context, m Mint, opens string) error {
 		if err != nil {
 			return err
 		}
-		n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO mints (task_id, attempt, credential_type, at, request_id) VALUES ($1, $2, $3, $4, $5)
+		n, err := sqlkit.Changed(t.ExecContext(ctx,
+			`INSERT INTO mints (task_id, attempt, credential_type, at, request_id) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (task_id, attempt, credential_type) DO NOTHING`, m.TaskID, m.Attempt, m.Type, sqlkit.Micros(t.now), m.Request))
 		if err != nil {
 			return err
@@ -132,7 +139,9 @@ func (t *tx) mayMint(ctx context.Context, m Mint) (e broker.AuditEntry, err erro
 	case k.NodeID != m.NodeID:
 		return e, refuse(taskNotFound(m.TaskID), e)
 	case k.NodeEpoch != m.Epoch, k.Status != broker.TaskDispatched, k.Attempt != m.Attempt, !t.now.Before(k.LeaseUntil), k.CancelRequested:
-		return e, refuse(broker.Errorf(broker.Refused, "lease_lost", "cannot mint %s for task %s: the node does not hold the lease of attempt %d", m.Type, m.TaskID, m.Attempt), e)
+		return e,
+			refuse(broker.Errorf(broker.Refused, "lease_lost", "cannot mint %s for task %s: the node does not hold the lease of attempt %d",
+				m.Type, m.TaskID, m.Attempt), e)
 	}
 	return e, nil
 }

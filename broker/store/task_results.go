@@ -53,11 +53,13 @@ func (db *DB) RecordResult(ctx context.Context, r Result, effects []broker.Effec
 		case k.NodeEpoch != r.Epoch:
 			return superseded(broker.Node{ID: r.NodeID, Epoch: r.Epoch}, k.NodeEpoch)
 		case r.Attempt < 1 || r.Attempt > k.Attempt:
-			return broker.Errorf(broker.Refused, "attempt_unknown", "task %s was delivered %d times; there is no attempt %d", r.TaskID, k.Attempt, r.Attempt)
+			return broker.Errorf(broker.Refused, "attempt_unknown", "task %s was delivered %d times; there is no attempt %d", r.TaskID,
+				k.Attempt, r.Attempt)
 		}
 		k.Status, k.Outcome, k.Code, k.Message, k.Verdict, k.EndedAt = r.Status, r.Outcome, r.Code, r.Message, r.Verdict, t.now
 		k.Evidence = r.Evidence
-		if _, err := t.ExecContext(ctx, `UPDATE tasks SET status = $1, ended_at = $2, outcome = $3, code = $4, message = $5, verdict = $6, result = $7, evidence = $8
+		if _, err := t.ExecContext(ctx,
+			`UPDATE tasks SET status = $1, ended_at = $2, outcome = $3, code = $4, message = $5, verdict = $6, result = $7, evidence = $8
 			WHERE id = $9`, string(r.Status), sqlkit.Micros(t.now), string(r.Outcome), string(r.Code), r.Message, string(r.Verdict), string(r.Result), bytesOf(r.Evidence), r.TaskID); err != nil {
 			return err
 		}
@@ -99,8 +101,9 @@ func (t *tx) auditEnd(ctx context.Context, actor broker.Actor, k broker.Task) er
 		evidence = pki.Digest(k.Evidence)
 	}
 	return t.audit(ctx, broker.AuditEntry{
-		Actor: actor.Name, Action: "task.end", Subject: "task/" + k.ID, Reason: k.Message, Code: string(k.Code), CorrelationID: k.CorrelationID,
-		After: small("node", k.NodeID, "type", k.Type, "status", k.Status, "verdict", k.Verdict, "evidence", evidence),
+		Actor: actor.Name, Action: "task.end", Subject: "task/" + k.ID, Reason: k.Message, Code: string(k.Code),
+		CorrelationID: k.CorrelationID,
+		After:         small("node", k.NodeID, "type", k.Type, "status", k.Status, "verdict", k.Verdict, "evidence", evidence),
 	})
 }
 
@@ -128,7 +131,10 @@ func (t *tx) apply(ctx context.Context, k broker.Task, effect broker.Effect) err
 		if err != nil {
 			return err
 		}
-		_, err = t.transition(ctx, actor, k.NodeID, Change{From: e.From, To: e.To, By: by, Reason: e.Reason, CorrelationID: k.CorrelationID})
+		_, err = t.transition(ctx, actor, k.NodeID, Change{
+			From: e.From, To: e.To, By: by, Reason: e.Reason,
+			CorrelationID: k.CorrelationID,
+		})
 		var r *refusal
 		if errors.As(err, &r) {
 			r.entry.CorrelationID = k.CorrelationID

@@ -19,7 +19,10 @@ func (db *DB) CancelTask(ctx context.Context, actor broker.Actor, taskID, reason
 		if k.Status.Ended() || k.CancelRequested {
 			return nil
 		}
-		e := broker.AuditEntry{Actor: actor.Name, Action: "task.cancel", Subject: "task/" + taskID, Reason: reason, CorrelationID: k.CorrelationID, Before: small("status", k.Status)}
+		e := broker.AuditEntry{
+			Actor: actor.Name, Action: "task.cancel", Subject: "task/" + taskID, Reason: reason,
+			CorrelationID: k.CorrelationID, Before: small("status", k.Status),
+		}
 		if k.Attempt == 0 {
 			k.CancelRequested = true
 			if err := t.end(ctx, &k, broker.TaskCanceled, taskcatalog.CodeCanceled, reason); err != nil {
@@ -42,7 +45,8 @@ func (db *DB) CancelTask(ctx context.Context, actor broker.Actor, taskID, reason
 func (t *tx) end(ctx context.Context, k *broker.Task, status broker.TaskStatus, code taskcatalog.Code, message string) error {
 	k.Status, k.Code, k.Message, k.EndedAt = status, code, message, t.now
 	t.hint(HintEnded, k.ID)
-	_, err := t.ExecContext(ctx, `UPDATE tasks SET status = $1, code = $2, message = $3, ended_at = $4, cancel_requested = $5 WHERE id = $6`,
+	_, err := t.ExecContext(ctx,
+		`UPDATE tasks SET status = $1, code = $2, message = $3, ended_at = $4, cancel_requested = $5 WHERE id = $6`,
 		string(status), string(code), message, sqlkit.Micros(t.now), k.CancelRequested, k.ID)
 	return err
 }

@@ -30,9 +30,12 @@ const taskColumns = `id, node_id, node_epoch, type, version, class, lane, params
 
 func taskFields(k *broker.Task) []any {
 	return []any{
-		&k.ID, &k.NodeID, &k.NodeEpoch, &k.Type, &k.Version, &k.Class, &k.Lane, sqlkit.ScanRawJSON(&k.Params), &k.EnvelopeDigest, &k.KeyID, &k.Nonce, &k.Status, &k.Attempt,
-		&k.RetryOf, &k.IdempotencyKey, &k.CorrelationID, &k.TraceParent, &k.EnqueuedBy, sqlkit.ScanMicros(&k.IssuedAt), sqlkit.ScanMicros(&k.NotAfter), sqlkit.ScanMicros(&k.DispatchedAt), sqlkit.ScanMicros(&k.LeaseUntil),
-		&k.CancelRequested, sqlkit.ScanMicros(&k.EndedAt), &k.Outcome, &k.Code, &k.Message, &k.Verdict, sqlkit.ScanJSON(&k.Progress), sqlkit.ScanJSON(&k.Late),
+		&k.ID, &k.NodeID, &k.NodeEpoch, &k.Type, &k.Version, &k.Class, &k.Lane, sqlkit.ScanRawJSON(&k.Params), &k.EnvelopeDigest, &k.KeyID,
+		&k.Nonce, &k.Status, &k.Attempt,
+		&k.RetryOf, &k.IdempotencyKey, &k.CorrelationID, &k.TraceParent, &k.EnqueuedBy, sqlkit.ScanMicros(&k.IssuedAt),
+		sqlkit.ScanMicros(&k.NotAfter), sqlkit.ScanMicros(&k.DispatchedAt), sqlkit.ScanMicros(&k.LeaseUntil),
+		&k.CancelRequested, sqlkit.ScanMicros(&k.EndedAt), &k.Outcome, &k.Code, &k.Message, &k.Verdict, sqlkit.ScanJSON(&k.Progress),
+		sqlkit.ScanJSON(&k.Late),
 	}
 }
 
@@ -82,7 +85,8 @@ func taskByKey(ctx context.Context, r sqlkit.Runner, nodeID, key string) (broker
 	if key == "" {
 		return broker.Task{}, false, nil
 	}
-	k, err := scanTask(r.QueryRowContext(ctx, `SELECT `+taskColumns+` FROM tasks WHERE node_id = $1 AND idempotency_key = $2 AND idempotency_key <> ''`, nodeID, key))
+	k, err := scanTask(r.QueryRowContext(ctx, `SELECT `+taskColumns+
+		` FROM tasks WHERE node_id = $1 AND idempotency_key = $2 AND idempotency_key <> ''`, nodeID, key))
 	if errors.Is(err, sql.ErrNoRows) {
 		return k, false, nil
 	}
@@ -114,7 +118,8 @@ func (db *DB) InsertTask(ctx context.Context, actor broker.Actor, k broker.Task)
 		case err != nil:
 			return err
 		case epoch != k.NodeEpoch || status == broker.Deleted:
-			return broker.Errorf(broker.Refused, "node_changed", "cannot enqueue %s: node %s enrolled again or was deleted meanwhile (try again)", k.Type, k.NodeID)
+			return broker.Errorf(broker.Refused, "node_changed",
+				"cannot enqueue %s: node %s enrolled again or was deleted meanwhile (try again)", k.Type, k.NodeID)
 		}
 		k.Status, k.EnqueuedBy = broker.TaskQueued, actor.Name
 		if k.Type == provisionUser {
@@ -136,10 +141,12 @@ func (db *DB) InsertTask(ctx context.Context, actor broker.Actor, k broker.Task)
 }
 
 func (t *tx) insertTask(ctx context.Context, k broker.Task) error {
-	_, err := t.ExecContext(ctx, `INSERT INTO tasks (id, node_id, node_epoch, type, version, class, lane, params, envelope_digest, key_id, nonce, status,
+	_, err := t.ExecContext(ctx,
+		`INSERT INTO tasks (id, node_id, node_epoch, type, version, class, lane, params, envelope_digest, key_id, nonce, status,
 		retry_of, idempotency_key, correlation_id, traceparent, enqueued_by, issued_at, not_after)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19)`,
-		k.ID, k.NodeID, k.NodeEpoch, k.Type, k.Version, string(k.Class), string(k.Lane), string(k.Params), k.EnvelopeDigest, k.KeyID, k.Nonce, string(k.Status),
+		k.ID, k.NodeID, k.NodeEpoch, k.Type, k.Version, string(k.Class), string(k.Lane), string(k.Params), k.EnvelopeDigest, k.KeyID,
+		k.Nonce, string(k.Status),
 		k.RetryOf, k.IdempotencyKey, k.CorrelationID, k.TraceParent, k.EnqueuedBy, sqlkit.Micros(k.IssuedAt), sqlkit.Micros(k.NotAfter))
 	if err != nil {
 		return err
@@ -152,7 +159,9 @@ func sameRequest(had, asked broker.Task) error {
 	if had.Type == asked.Type && had.Version == asked.Version && sameJSON(had.Params, asked.Params) {
 		return nil
 	}
-	return broker.Errorf(broker.Refused, "idempotency_conflict", "cannot enqueue %s on node %s: idempotency key %q belongs to task %s, whose request was different (use another key)", asked.Type, asked.NodeID, asked.IdempotencyKey, had.ID)
+	return broker.Errorf(broker.Refused, "idempotency_conflict",
+		"cannot enqueue %s on node %s: idempotency key %q belongs to task %s, whose request was different (use another key)", asked.Type,
+		asked.NodeID, asked.IdempotencyKey, had.ID)
 }
 
 func sameJSON(a, b json.RawMessage) bool {
@@ -183,7 +192,8 @@ func (db *DB) ListTasks(ctx context.Context, f TaskFilter) (page []broker.Task, 
 	}
 	atSites(&w, f.Sites)
 	limit := cmp.Or(f.Limit, 100)
-	page, err = sqlkit.Collect(ctx, db.reader(), scanTask, `SELECT `+taskColumns+` FROM tasks`+w.String()+` ORDER BY `+order+` DESC`+w.Limit(limit+1), w.Args...)
+	page, err = sqlkit.Collect(ctx, db.reader(), scanTask,
+		`SELECT `+taskColumns+` FROM tasks`+w.String()+` ORDER BY `+order+` DESC`+w.Limit(limit+1), w.Args...)
 	if len(page) > limit {
 		page = page[:limit]
 		next = page[limit-1].ID

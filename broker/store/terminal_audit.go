@@ -21,7 +21,8 @@ const (
 // tellTerminal announces a change of a session. more must not contain terminal input or output.
 func (t *tx) tellTerminal(ctx context.Context, typ string, s broker.TerminalSession, more map[string]any) error {
 	data := map[string]any{
-		"session_id": s.ID, "node_id": s.NodeID, "site": s.Site, "allocation_id": s.AllocationID, "username": s.Username, "opened_by": s.OpenedBy,
+		"session_id": s.ID, "node_id": s.NodeID, "site": s.Site, "allocation_id": s.AllocationID, "username": s.Username,
+		"opened_by": s.OpenedBy,
 	}
 	maps.Copy(data, more)
 	return t.send(ctx, told{Message: chain.Message{Type: typ, Subject: "terminal/" + s.ID, Data: data}, Site: s.Site, CorrelationID: s.ID})
@@ -37,7 +38,8 @@ func (t *tx) tellTerminalMove(ctx context.Context, s broker.TerminalSession, by 
 		return t.tellTerminal(ctx, TerminalDetachedEvent, s, nil)
 	case broker.TerminalClosed:
 		var code, asked string
-		if err := t.QueryRowContext(ctx, `SELECT end_asked_code, end_asked_by FROM terminal_sessions WHERE id = $1`, s.ID).Scan(&code, &asked); err != nil {
+		if err := t.QueryRowContext(ctx, `SELECT end_asked_code, end_asked_by FROM terminal_sessions WHERE id = $1`, s.ID).Scan(&code,
+			&asked); err != nil {
 			return err
 		}
 		if code != "" && code == s.EndCode {

@@ -50,10 +50,12 @@ func (db *DB) TerminalGone(ctx context.Context, nodeID string, epoch int64, id, 
 		case err != nil:
 			return err
 		case s.NodeID != nodeID:
-			return refuse(broker.Errorf(broker.Forbidden, "terminal_wrong_node", "cannot end terminal session %s: the session does not belong to node %s", id, nodeID), e)
+			return refuse(broker.Errorf(broker.Forbidden, "terminal_wrong_node",
+				"cannot end terminal session %s: the session does not belong to node %s", id, nodeID), e)
 		case s.NodeEpoch != epoch, s.Status.Over(), s.Status == broker.TerminalOpening, s.ExitStatus != nil:
 			return nil
 		}
-		return t.askTerminalEnd(ctx, nodeActor(nodeID), s, "terminal_gone", "the session's process on the node did not end by itself ("+taskcatalog.Clean(how, 40)+")")
+		return t.askTerminalEnd(ctx, nodeActor(nodeID), s, "terminal_gone",
+			"the session's process on the node did not end by itself ("+taskcatalog.Clean(how, 40)+")")
 	})
 }

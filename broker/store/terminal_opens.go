@@ -15,7 +15,8 @@ import (
 // time.
 func (db *DB) PrepareTerminal(ctx context.Context, id string, p taskcatalog.TerminalOpenParams, in broker.NodeStatus) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		_, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET params = $2, opened_in = $3 WHERE id = $1`, id, sqlkit.JSON(p), string(in))
+		_, err := t.ExecContext(ctx, `UPDATE terminal_sessions SET params = $2, opened_in = $3 WHERE id = $1`, id, sqlkit.JSON(p),
+			string(in))
 		return err
 	})
 }
@@ -26,7 +27,8 @@ func (db *DB) NextTerminalOpen(ctx context.Context, id string) (p taskcatalog.Te
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		p = taskcatalog.TerminalOpenParams{}
 		var began bool
-		err := t.QueryRowContext(ctx, `SELECT s.params, s.opens + 1, `+beganColumn+` FROM terminal_sessions s LEFT JOIN tasks t ON t.id = s.open_task WHERE s.id = $1`, id).Scan(sqlkit.ScanJSON(&p), &n, &began)
+		err := t.QueryRowContext(ctx, `SELECT s.params, s.opens + 1, `+beganColumn+
+			` FROM terminal_sessions s LEFT JOIN tasks t ON t.id = s.open_task WHERE s.id = $1`, id).Scan(sqlkit.ScanJSON(&p), &n, &began)
 		if errors.Is(err, sql.ErrNoRows) {
 			return terminalNotFound(id)
 		}
@@ -56,7 +58,9 @@ const UntoldAtOnce = 64
 func (db *DB) UntoldTerminals(ctx context.Context, after string) ([]broker.TerminalSession, error) {
 	// The limit is part of the text: as an argument it makes SQLite plan the query anew for each
 	// value, 15 times the cost of the rest, four times a second.
-	return sqlkit.Collect(ctx, db.reader(), scanTerminal, fmt.Sprintf(`SELECT %s FROM terminal_sessions WHERE status = 'closed' AND NOT node_told AND id > $1 ORDER BY id LIMIT %d`, terminalColumns, UntoldAtOnce), after)
+	return sqlkit.Collect(ctx, db.reader(), scanTerminal,
+		fmt.Sprintf(`SELECT %s FROM terminal_sessions WHERE status = 'closed' AND NOT node_told AND id > $1 ORDER BY id LIMIT %d`,
+			terminalColumns, UntoldAtOnce), after)
 }
 
 // ToldTerminal records that a session's node knows that the session is over, or that the node

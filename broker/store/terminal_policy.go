@@ -35,7 +35,10 @@ func (db *DB) SetTerminalPolicy(ctx context.Context, actor broker.Actor, site st
 			ON CONFLICT (site) DO UPDATE SET policy = excluded.policy, updated_at = excluded.updated_at`, site, string(policy), sqlkit.Micros(t.now)); err != nil {
 			return err
 		}
-		return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "policy.terminal", Subject: "site/" + site, Reason: reason, Before: before, After: policy})
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: "policy.terminal", Subject: "site/" + site, Reason: reason,
+			Before: before, After: policy,
+		})
 	})
 }
 
@@ -53,7 +56,8 @@ func (db *DB) BeatTerminalRelay(ctx context.Context, r TerminalRelay, dead time.
 			ON CONFLICT (address) DO UPDATE SET instance = excluded.instance, seen_at = excluded.seen_at
 			WHERE terminal_relays.instance IN ('', excluded.instance) OR terminal_relays.seen_at <= $4`, r.Address, r.Instance, sqlkit.Micros(t.now), sqlkit.Micros(t.now.Add(-dead))))
 		if err == nil && n == 0 {
-			err = broker.Errorf(broker.Unavailable, "relay_address_taken", "another broker uses the relay address %s (if that broker was just killed, retry in a few seconds; otherwise give each broker its own relay address)", r.Address)
+			err = broker.Errorf(broker.Unavailable, "relay_address_taken",
+				"another broker uses the relay address %s (if that broker was just killed, retry in a few seconds; otherwise give each broker its own relay address)", r.Address)
 		}
 		return err
 	})
@@ -63,12 +67,14 @@ func (db *DB) BeatTerminalRelay(ctx context.Context, r TerminalRelay, dead time.
 // for a day.
 func (db *DB) ForgetTerminalRelay(ctx context.Context, r TerminalRelay) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		_, err := t.ExecContext(ctx, `DELETE FROM terminal_relays WHERE address = $1 AND instance = $2 OR seen_at < $3`, r.Address, r.Instance, sqlkit.Micros(t.now.Add(-24*time.Hour)))
+		_, err := t.ExecContext(ctx, `DELETE FROM terminal_relays WHERE address = $1 AND instance = $2 OR seen_at < $3`, r.Address,
+			r.Instance, sqlkit.Micros(t.now.Add(-24*time.Hour)))
 		return err
 	})
 }
 
 // TerminalSites returns the sites with recordings.
 func (db *DB) TerminalSites(ctx context.Context) ([]string, error) {
-	return sqlkit.Collect(ctx, db.reader(), scanText, `SELECT DISTINCT site FROM terminal_sessions WHERE closed_at > 0 AND dropped_at = 0 ORDER BY site`)
+	return sqlkit.Collect(ctx, db.reader(), scanText,
+		`SELECT DISTINCT site FROM terminal_sessions WHERE closed_at > 0 AND dropped_at = 0 ORDER BY site`)
 }

@@ -36,10 +36,12 @@ func (db *DB) AddTerminalTicket(ctx context.Context, actor broker.Actor, k Termi
 		if s.Status.Over() {
 			return terminalOver(s)
 		}
-		if _, err := t.ExecContext(ctx, `DELETE FROM terminal_tickets WHERE expires_at < $1`, sqlkit.Micros(t.now.Add(-ticketsKept))); err != nil {
+		if _, err := t.ExecContext(ctx, `DELETE FROM terminal_tickets WHERE expires_at < $1`,
+			sqlkit.Micros(t.now.Add(-ticketsKept))); err != nil {
 			return err
 		}
-		if _, err := t.ExecContext(ctx, `INSERT INTO terminal_tickets (hash, session_id, operator, width, height, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+		if _, err := t.ExecContext(ctx,
+			`INSERT INTO terminal_tickets (hash, session_id, operator, width, height, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
 			k.Hash, k.SessionID, k.Operator, k.Width, k.Height, sqlkit.Micros(k.Expires)); err != nil {
 			return err
 		}
@@ -57,11 +59,14 @@ func (db *DB) UseTerminalTicket(ctx context.Context, actor broker.Actor, session
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		e := broker.AuditEntry{Actor: actor.Name, Action: "terminal.attack", Subject: "terminal/" + taskcatalog.Clean(sessionID, 60)}
 		no := func(code, format string, args ...any) error {
-			return refuse(broker.Errorf(broker.Forbidden, code, "cannot join terminal session %s: %s (get a new ticket: hostler terminal attach)", taskcatalog.Clean(sessionID, 60), fmt.Sprintf(format, args...)), e)
+			return refuse(broker.Errorf(broker.Forbidden, code,
+				"cannot join terminal session %s: %s (get a new ticket: hostler terminal attach)", taskcatalog.Clean(sessionID, 60),
+				fmt.Sprintf(format, args...)), e)
 		}
 		var used time.Time
 		k = TerminalTicket{Hash: hash}
-		err := t.QueryRowContext(ctx, `SELECT session_id, operator, width, height, expires_at, used_at FROM terminal_tickets WHERE hash = $1`+t.ForUpdate(), hash).
+		err := t.QueryRowContext(ctx,
+			`SELECT session_id, operator, width, height, expires_at, used_at FROM terminal_tickets WHERE hash = $1`+t.ForUpdate(), hash).
 			Scan(&k.SessionID, &k.Operator, &k.Width, &k.Height, sqlkit.ScanMicros(&k.Expires), sqlkit.ScanMicros(&used))
 		switch {
 		case errors.Is(err, sql.ErrNoRows):

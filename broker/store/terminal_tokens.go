@@ -37,7 +37,8 @@ func (db *DB) SetTerminalToken(ctx context.Context, id string, k TerminalToken) 
 			return err
 		}
 		kept.supersede(kept.minted, kept.key)
-		_, err = t.ExecContext(ctx, `UPDATE terminal_sessions SET token_hash = $2, token_expires_at = $3, token_key_digest = $4, superseded = $5 WHERE id = $1`,
+		_, err = t.ExecContext(ctx,
+			`UPDATE terminal_sessions SET token_hash = $2, token_expires_at = $3, token_key_digest = $4, superseded = $5 WHERE id = $1`,
 			id, k.Hash, sqlkit.Micros(k.Expires), k.KeyDigest, sqlkit.JSON(kept.superseded))
 		return err
 	})
@@ -75,8 +76,10 @@ type supersededToken struct {
 const mostSuperseded = 8
 
 func terminalTokensOf(ctx context.Context, t *tx, id string) (k terminalTokens, err error) {
-	err = t.QueryRowContext(ctx, `SELECT token_hash, token_expires_at, token_key_digest, next_token_hash, used_token_hash, spent_token_hash, token_holder, superseded
-		FROM terminal_sessions WHERE id = $1`, id).Scan(&k.minted, sqlkit.ScanMicros(&k.expires), &k.key, &k.next, &k.used, &k.spent, &k.holder, sqlkit.ScanJSON(&k.superseded))
+	err = t.QueryRowContext(ctx,
+		`SELECT token_hash, token_expires_at, token_key_digest, next_token_hash, used_token_hash, spent_token_hash, token_holder, superseded
+		FROM terminal_sessions WHERE id = $1`, id).
+		Scan(&k.minted, sqlkit.ScanMicros(&k.expires), &k.key, &k.next, &k.used, &k.spent, &k.holder, sqlkit.ScanJSON(&k.superseded))
 	return k, err
 }
 
@@ -108,7 +111,10 @@ func (k *terminalTokens) holderOf(hash string) string {
 // terminal_token_expired.
 func (db *DB) UseTerminalToken(ctx context.Context, id string, by TerminalCaller, hash, next string) (s broker.TerminalSession, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		e := broker.AuditEntry{Actor: nodeActor(by.NodeID).Name, Action: "terminal.attack", Subject: "terminal/" + taskcatalog.Clean(id, 60)}
+		e := broker.AuditEntry{
+			Actor: nodeActor(by.NodeID).Name, Action: "terminal.attack",
+			Subject: "terminal/" + taskcatalog.Clean(id, 60),
+		}
 		s, err = terminal(ctx, t, id, t.ForUpdate())
 		if refused := (*broker.Error)(nil); errors.As(err, &refused) {
 			return refuse(refused, e)
@@ -139,7 +145,8 @@ func (db *DB) UseTerminalToken(ctx context.Context, id string, by TerminalCaller
 		case by.NodeID != s.NodeID:
 			return no("terminal_wrong_node", "the session does not belong to node %s", by.NodeID)
 		case by.Epoch != s.NodeEpoch:
-			return no("terminal_wrong_epoch", "the session belongs to epoch %d of the node, and the certificate to epoch %d", s.NodeEpoch, by.Epoch)
+			return no("terminal_wrong_epoch", "the session belongs to epoch %d of the node, and the certificate to epoch %d", s.NodeEpoch,
+				by.Epoch)
 		case s.Status.Over():
 			return terminalOver(s) // a node that was not told is no attacker
 		case by.Replica != s.Replica:
@@ -147,7 +154,8 @@ func (db *DB) UseTerminalToken(ctx context.Context, id string, by TerminalCaller
 		case sameHash(k.spent, hash), again && !may:
 			return no("terminal_token_used", "the token was already used")
 		case superseded && may: // the node was not told of the newer token
-			return broker.Errorf(broker.Unavailable, "terminal_token_superseded", "cannot join terminal session %s: a newer token has replaced this one (use the newer token)", id)
+			return broker.Errorf(broker.Unavailable, "terminal_token_superseded",
+				"cannot join terminal session %s: a newer token has replaced this one (use the newer token)", id)
 		case !minted && !following && !again:
 			return no("terminal_token_unknown", "the token is not one of this session")
 		case minted && !sameHash(k.key, by.KeyDigest), following && !may:
@@ -162,7 +170,8 @@ func (db *DB) UseTerminalToken(ctx context.Context, id string, by TerminalCaller
 			k.supersede(k.next, k.holder)
 			k.minted = ""
 		}
-		_, err = t.ExecContext(ctx, `UPDATE terminal_sessions SET token_hash = $2, next_token_hash = $3, used_token_hash = $4, spent_token_hash = $5, token_holder = $6, superseded = $7 WHERE id = $1`,
+		_, err = t.ExecContext(ctx,
+			`UPDATE terminal_sessions SET token_hash = $2, next_token_hash = $3, used_token_hash = $4, spent_token_hash = $5, token_holder = $6, superseded = $7 WHERE id = $1`,
 			id, k.minted, next, k.used, k.spent, by.KeyDigest, sqlkit.JSON(k.superseded))
 		return err
 	})
@@ -172,9 +181,11 @@ func (db *DB) UseTerminalToken(ctx context.Context, id string, by TerminalCaller
 // replacedKey reports whether the node's key was certified in this epoch after the key of the
 // token's holder, as by a rotation or by a renewal with a new key.
 func (t *tx) replacedKey(ctx context.Context, by TerminalCaller, holder string) (is bool, err error) {
-	return is, t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM certificates WHERE node_id = $1 AND epoch = $2 AND key_digest = $3 AND denied_at = 0 AND issued_at >
+	return is,
+		t.QueryRowContext(ctx,
+			`SELECT EXISTS (SELECT 1 FROM certificates WHERE node_id = $1 AND epoch = $2 AND key_digest = $3 AND denied_at = 0 AND issued_at >
 		COALESCE((SELECT MAX(issued_at) FROM certificates WHERE node_id = $1 AND epoch = $2 AND key_digest = $4), 0))`,
-		by.NodeID, by.Epoch, by.KeyDigest, holder).Scan(&is)
+			by.NodeID, by.Epoch, by.KeyDigest, holder).Scan(&is)
 }
 
 // sameHash compares in constant time; an empty stored hash matches nothing.

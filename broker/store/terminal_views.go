@@ -62,7 +62,8 @@ func (db *DB) Terminals(ctx context.Context, f TerminalFilter) ([]Terminal, erro
 		w.Add("(s.created_at, s.id) < (SELECT created_at, id FROM terminal_sessions WHERE id = ?)", f.After)
 	}
 	return sqlkit.Collect(ctx, db.reader(), scanTerminalView, `SELECT `+sessionColumns+`, `+terminalViewColumns+` FROM terminal_sessions s
-		JOIN nodes n ON n.id = s.node_id LEFT JOIN terminal_policies p ON p.site = n.site`+w.String()+` ORDER BY s.created_at DESC, s.id DESC`+w.Limit(f.Limit), w.Args...)
+		JOIN nodes n ON n.id = s.node_id LEFT JOIN terminal_policies p ON p.site = n.site`+w.String()+
+		` ORDER BY s.created_at DESC, s.id DESC`+w.Limit(f.Limit), w.Args...)
 }
 
 // TerminalFigures are counts of the sessions of sites (nil: all).

@@ -97,8 +97,11 @@ const beganColumn = `(s.began OR s.status <> 'opening' OR COALESCE(t.status, '')
 
 // LiveTerminals returns all sessions that are not closed.
 func (db *DB) LiveTerminals(ctx context.Context) ([]TerminalState, error) {
-	all, err := sqlkit.Collect(ctx, db.reader(), scanTerminalState, `SELECT `+sessionColumns+`, s.opened_in, s.end_asked_code, s.end_asked_reason, COALESCE(r.seen_at, 0), COALESCE(r.instance, ''),
-		`+beganColumn+`, COALESCE(t.status, ''), COALESCE(t.outcome, ''), COALESCE(t.code, ''), COALESCE(t.message, ''), COALESCE(t.issued_at, 0), `+accessColumns+`
+	all, err := sqlkit.Collect(ctx, db.reader(), scanTerminalState,
+		`SELECT `+sessionColumns+`, s.opened_in, s.end_asked_code, s.end_asked_reason, COALESCE(r.seen_at, 0), COALESCE(r.instance, ''),
+		`+beganColumn+
+			`, COALESCE(t.status, ''), COALESCE(t.outcome, ''), COALESCE(t.code, ''), COALESCE(t.message, ''), COALESCE(t.issued_at, 0), `+
+			accessColumns+`
 		FROM terminal_sessions s JOIN nodes n ON n.id = s.node_id
 		LEFT JOIN allocations a ON a.node_id = s.node_id AND a.allocation_id = s.allocation_id AND a.certified_by = ''
 		LEFT JOIN operator_tokens o ON o.name = s.opened_by
@@ -119,7 +122,10 @@ func (db *DB) LiveTerminals(ctx context.Context) ([]TerminalState, error) {
 func scanTerminalState(row sqlkit.Row) (st TerminalState, err error) {
 	a, r := &st.Access, accessRow{}
 	o := &st.Open
-	more := append([]any{&a.OpenedIn, &st.EndCode, &st.EndReason, sqlkit.ScanMicros(&st.RelayHeard), &st.RelayInstance, &o.Began, &o.Status, &o.Outcome, &o.Code, &o.Message, sqlkit.ScanMicros(&o.At)}, r.into(a)...)
+	more := append([]any{
+		&a.OpenedIn, &st.EndCode, &st.EndReason, sqlkit.ScanMicros(&st.RelayHeard), &st.RelayInstance, &o.Began, &o.Status,
+		&o.Outcome, &o.Code, &o.Message, sqlkit.ScanMicros(&o.At),
+	}, r.into(a)...)
 	if st.Session, err = scanTerminal(tail{row, more}); err != nil {
 		return st, err
 	}
@@ -132,7 +138,10 @@ func scanTerminalState(row sqlkit.Row) (st TerminalState, err error) {
 // TerminalAccess returns the data that decides whether an operator may be on a node as a user, with
 // or without an allocation. Codes: node_not_found.
 func (db *DB) TerminalAccess(ctx context.Context, operator, nodeID, username, allocationID string) (a broker.TerminalAccess, err error) {
-	a = broker.TerminalAccess{NodeID: nodeID, Username: username, AllocationID: allocationID, Operator: broker.OperatorToken{Name: operator}}
+	a = broker.TerminalAccess{
+		NodeID: nodeID, Username: username, AllocationID: allocationID,
+		Operator: broker.OperatorToken{Name: operator},
+	}
 	r := accessRow{}
 	err = db.reader().QueryRowContext(ctx, `SELECT `+accessColumns+` FROM nodes n
 		LEFT JOIN allocations a ON a.node_id = n.id AND a.allocation_id = $2 AND a.certified_by = ''
@@ -154,9 +163,12 @@ func (db *DB) TerminalAccess(ctx context.Context, operator, nodeID, username, al
 
 // TerminalSessionAccess returns a session, and the data that decides whether an operator may join
 // it. Codes: terminal_session_not_found.
-func (db *DB) TerminalSessionAccess(ctx context.Context, operator, id string) (s broker.TerminalSession, a broker.TerminalAccess, err error) {
+func (db *DB) TerminalSessionAccess(ctx context.Context, operator, id string) (s broker.TerminalSession, a broker.TerminalAccess,
+	err error,
+) {
 	var openedIn broker.NodeStatus
-	s, err = scanTerminal(tail{db.reader().QueryRowContext(ctx, `SELECT `+terminalColumns+`, opened_in FROM terminal_sessions WHERE id = $1`, id), []any{&openedIn}})
+	s, err = scanTerminal(tail{db.reader().QueryRowContext(ctx,
+		`SELECT `+terminalColumns+`, opened_in FROM terminal_sessions WHERE id = $1`, id), []any{&openedIn}})
 	if errors.Is(err, sql.ErrNoRows) {
 		err = terminalNotFound(id)
 	}
@@ -170,7 +182,8 @@ func (db *DB) TerminalSessionAccess(ctx context.Context, operator, id string) (s
 
 // CountLiveTerminals returns how many sessions of a node are not closed.
 func (db *DB) CountLiveTerminals(ctx context.Context, nodeID string) (n int, err error) {
-	err = db.reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM terminal_sessions WHERE node_id = $1 AND status <> 'closed'`, nodeID).Scan(&n)
+	err = db.reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM terminal_sessions WHERE node_id = $1 AND status <> 'closed'`,
+		nodeID).Scan(&n)
 	return n, err
 }
 

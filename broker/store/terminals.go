@@ -19,8 +19,12 @@ const terminalColumns = `id, node_id, node_epoch, site, allocation_id, username,
 func scanTerminal(row sqlkit.Row) (s broker.TerminalSession, err error) {
 	var longest, idle, detach, exit int64
 	err = row.Scan(&s.ID, &s.NodeID, &s.NodeEpoch, &s.Site, &s.AllocationID, &s.Username, &s.OpenedBy, &s.Reason, &longest, &idle, &detach,
-		&s.RecordInput, &s.Replica, &s.Status, &s.EndCode, &exit, sqlkit.ScanMicros(&s.CreatedAt), sqlkit.ScanMicros(&s.StatusAt), sqlkit.ScanMicros(&s.ClosedAt))
-	s.Limits = broker.TerminalLimits{Max: time.Duration(longest) * time.Second, Idle: time.Duration(idle) * time.Second, Detach: time.Duration(detach) * time.Second}
+		&s.RecordInput, &s.Replica, &s.Status, &s.EndCode, &exit, sqlkit.ScanMicros(&s.CreatedAt), sqlkit.ScanMicros(&s.StatusAt),
+		sqlkit.ScanMicros(&s.ClosedAt))
+	s.Limits = broker.TerminalLimits{
+		Max: time.Duration(longest) * time.Second, Idle: time.Duration(idle) * time.Second,
+		Detach: time.Duration(detach) * time.Second,
+	}
 	if exit >= 0 {
 		status := int(exit)
 		s.ExitStatus = &status
@@ -42,12 +46,15 @@ func terminal(ctx context.Context, r sqlkit.Runner, id, lock string) (broker.Ter
 }
 
 func terminalNotFound(id string) *broker.Error {
-	return broker.Errorf(broker.NotFound, "terminal_session_not_found", "there is no terminal session %q (see hostler terminal list)", taskcatalog.Clean(id, 60))
+	return broker.Errorf(broker.NotFound, "terminal_session_not_found", "there is no terminal session %q (see hostler terminal list)",
+		taskcatalog.Clean(id, 60))
 }
 
 // CreateTerminalSession creates a session, opening, for the present enrolment of a node. Codes:
 // node_not_found, node_deleted, stale_epoch.
-func (db *DB) CreateTerminalSession(ctx context.Context, actor broker.Actor, s broker.TerminalSession) (made broker.TerminalSession, err error) {
+func (db *DB) CreateTerminalSession(ctx context.Context, actor broker.Actor, s broker.TerminalSession) (made broker.TerminalSession,
+	err error,
+) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, s.NodeID, t.ForUpdate())
 		switch {
@@ -56,20 +63,25 @@ func (db *DB) CreateTerminalSession(ctx context.Context, actor broker.Actor, s b
 		case n.Status == broker.Deleted:
 			return nodeDeleted(n)
 		case n.Epoch != s.NodeEpoch:
-			return broker.Errorf(broker.Refused, "stale_epoch", "cannot open a terminal on node %s: the node has enrolled again, its epoch is %d and not %d (check the node, then open the terminal again)", n.ID, n.Epoch, s.NodeEpoch)
+			return broker.Errorf(broker.Refused, "stale_epoch",
+				"cannot open a terminal on node %s: the node has enrolled again, its epoch is %d and not %d (check the node, then open the terminal again)", n.ID, n.Epoch, s.NodeEpoch)
 		}
-		made, err = scanTerminal(t.QueryRowContext(ctx, `INSERT INTO terminal_sessions (id, node_id, node_epoch, site, allocation_id, username, opened_by, reason,
+		made, err = scanTerminal(t.QueryRowContext(ctx,
+			`INSERT INTO terminal_sessions (id, node_id, node_epoch, site, allocation_id, username, opened_by, reason,
 			max_seconds, idle_seconds, detach_seconds, record_input, replica, status, created_at, status_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $15) RETURNING `+terminalColumns,
-			s.ID, n.ID, n.Epoch, n.Site, s.AllocationID, s.Username, actor.Name, s.Reason, int64(s.Limits.Max/time.Second), int64(s.Limits.Idle/time.Second),
+			s.ID, n.ID, n.Epoch, n.Site, s.AllocationID, s.Username, actor.Name, s.Reason, int64(s.Limits.Max/time.Second),
+			int64(s.Limits.Idle/time.Second),
 			int64(s.Limits.Detach/time.Second), s.RecordInput, s.Replica, string(broker.TerminalOpening), sqlkit.Micros(t.now)))
 		if err != nil {
 			return err
 		}
 		e := terminalEntry(actor, "terminal.create", made)
 		e.Reason = s.Reason
-		e.After = small("node", n.ID, "epoch", n.Epoch, "allocation", s.AllocationID, "username", s.Username, "max", s.Limits.Max.String(), "record_input", s.RecordInput)
-		if err := t.tellTerminal(ctx, TerminalOpenedEvent, made, map[string]any{"reason": s.Reason, "record_input": s.RecordInput}); err != nil {
+		e.After = small("node", n.ID, "epoch", n.Epoch, "allocation", s.AllocationID, "username", s.Username, "max", s.Limits.Max.String(),
+			"record_input", s.RecordInput)
+		if err := t.tellTerminal(ctx, TerminalOpenedEvent, made,
+			map[string]any{"reason": s.Reason, "record_input": s.RecordInput}); err != nil {
 			return err
 		}
 		return t.audit(ctx, e)
@@ -94,7 +106,9 @@ type TerminalMove struct {
 // MoveTerminalSession changes a session's status. The present status is no change, except for an
 // exit status that was not known. Codes: terminal_session_not_found, terminal_session_elsewhere,
 // terminal_transition_refused.
-func (db *DB) MoveTerminalSession(ctx context.Context, actor broker.Actor, id string, m TerminalMove) (moved broker.TerminalSession, err error) {
+func (db *DB) MoveTerminalSession(ctx context.Context, actor broker.Actor, id string, m TerminalMove) (moved broker.TerminalSession,
+	err error,
+) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		had, err := terminal(ctx, t, id, t.ForUpdate())
 		if err != nil {
@@ -108,7 +122,8 @@ func (db *DB) MoveTerminalSession(ctx context.Context, actor broker.Actor, id st
 		}
 		e := terminalEntry(actor, statusAction(m.To), had)
 		if had.Status != m.To && !had.Status.MayBecome(m.To) {
-			return refuse(broker.Errorf(broker.Refused, "terminal_transition_refused", "cannot make terminal session %s %s: it is %s", id, m.To, had.Status), e)
+			return refuse(broker.Errorf(broker.Refused, "terminal_transition_refused", "cannot make terminal session %s %s: it is %s", id,
+				m.To, had.Status), e)
 		}
 		// A session that is over lets nobody in, and the first reason counts.
 		exit := int64(-1)
@@ -172,5 +187,6 @@ func terminalOver(s broker.TerminalSession) *broker.Error {
 
 // terminalElsewhere tells a relay that another relay has taken its session.
 func terminalElsewhere(s broker.TerminalSession) *broker.Error {
-	return broker.Errorf(broker.Unavailable, "terminal_session_elsewhere", "terminal session %s has moved to relay %q (connect again)", s.ID, s.Replica)
+	return broker.Errorf(broker.Unavailable, "terminal_session_elsewhere", "terminal session %s has moved to relay %q (connect again)",
+		s.ID, s.Replica)
 }

@@ -64,7 +64,8 @@ func WindowAt(cursor string) (w Window, err error) {
 		w.Skip, err = strconv.Atoi(skip)
 	}
 	if err != nil || micros <= 0 || w.Skip < 0 || w.Skip > maxSkip {
-		return Window{}, broker.Errorf(broker.Invalid, "cursor_invalid", "cannot read the timeline: the cursor is not valid (pass next_cursor unchanged)")
+		return Window{}, broker.Errorf(broker.Invalid, "cursor_invalid",
+			"cannot read the timeline: the cursor is not valid (pass next_cursor unchanged)")
 	}
 	return w, nil
 }
@@ -72,17 +73,32 @@ func WindowAt(cursor string) (w Window, err error) {
 // timelineSources are the queries of a timeline: each selects rows of node $1 from time $2 on, in
 // columns of the same meaning.
 var timelineSources = []struct{ kind, from string }{
-	{MomentAudit, `SELECT at, id, 0, action, '', actor, '', CASE WHEN subject = 'node/' || $1 THEN '' ELSE substr(subject, 5) END, code, reason, before, after FROM audit_logs
-		WHERE subject IN (SELECT 'node/' || $1 UNION ALL SELECT 'run/' || run_id FROM node_runs WHERE node_id = $1) AND action <> 'run.start' AND at >= $2`},
-	{MomentRun, `SELECT requested_at, id, completed_at, kind, status, requested_by, '', id, failure_class, error_message, '', '' FROM chain_runs
-		WHERE id IN (SELECT run_id FROM node_runs WHERE node_id = $1) AND requested_at >= $2`},
-	{MomentStage, `SELECT e.at, e.id, COALESCE(o.at, 0), e.stage, COALESCE(o.status, e.status), '', '', e.run_id, '', COALESCE(o.message, e.message), '', COALESCE(o.details, e.details) FROM chain_events e
+	{
+		MomentAudit,
+		`SELECT at, id, 0, action, '', actor, '', CASE WHEN subject = 'node/' || $1 THEN '' ELSE substr(subject, 5) END, code, reason, before, after FROM audit_logs
+		WHERE subject IN (SELECT 'node/' || $1 UNION ALL SELECT 'run/' || run_id FROM node_runs WHERE node_id = $1) AND action <> 'run.start' AND at >= $2`,
+	},
+	{
+		MomentRun,
+		`SELECT requested_at, id, completed_at, kind, status, requested_by, '', id, failure_class, error_message, '', '' FROM chain_runs
+		WHERE id IN (SELECT run_id FROM node_runs WHERE node_id = $1) AND requested_at >= $2`,
+	},
+	{
+		MomentStage,
+		`SELECT e.at, e.id, COALESCE(o.at, 0), e.stage, COALESCE(o.status, e.status), '', '', e.run_id, '', COALESCE(o.message, e.message), '', COALESCE(o.details, e.details) FROM chain_events e
 		LEFT JOIN chain_events o ON o.run_id = e.run_id AND o.stage = e.stage AND o.direction = e.direction AND o.attempt = e.attempt AND o.status <> 'started' AND e.status = 'started'
 		WHERE e.run_id IN (SELECT run_id FROM node_runs WHERE node_id = $1) AND e.at >= $2 AND (e.status = 'started' OR NOT EXISTS
-			(SELECT 1 FROM chain_events s WHERE s.run_id = e.run_id AND s.stage = e.stage AND s.direction = e.direction AND s.attempt = e.attempt AND s.status = 'started'))`},
-	{MomentOutage, `SELECT began_at, id, ended_at, 'turnover', CASE WHEN ended_at = 0 THEN 'open' ELSE 'over' END, '', '', '', '', '', '', '{"gpus":' || gpus || '}' FROM turnover_outages
-		WHERE node_id = $1 AND began_at >= $2`},
-	{MomentTask, `SELECT issued_at, id, ended_at, type, status, enqueued_by, id, '', code, message, '', '' FROM tasks WHERE node_id = $1 AND issued_at >= $2`},
+			(SELECT 1 FROM chain_events s WHERE s.run_id = e.run_id AND s.stage = e.stage AND s.direction = e.direction AND s.attempt = e.attempt AND s.status = 'started'))`,
+	},
+	{
+		MomentOutage,
+		`SELECT began_at, id, ended_at, 'turnover', CASE WHEN ended_at = 0 THEN 'open' ELSE 'over' END, '', '', '', '', '', '', '{"gpus":' || gpus || '}' FROM turnover_outages
+		WHERE node_id = $1 AND began_at >= $2`,
+	},
+	{
+		MomentTask,
+		`SELECT issued_at, id, ended_at, type, status, enqueued_by, id, '', code, message, '', '' FROM tasks WHERE node_id = $1 AND issued_at >= $2`,
+	},
 }
 
 // Timeline merges all moments of a node, oldest first. next is the window of the next page; nil:
@@ -94,7 +110,8 @@ func (db *DB) Timeline(ctx context.Context, nodeID string, w Window) (page []Mom
 	}
 	for rank, source := range timelineSources {
 		some, err := sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (m Moment, err error) {
-			err = row.Scan(sqlkit.ScanMicros(&m.At), &m.id, sqlkit.ScanMicros(&m.Until), &m.What, &m.Status, &m.Actor, &m.TaskID, &m.RunID, &m.Code, &m.Detail, sqlkit.ScanRawJSON(&m.Before), sqlkit.ScanRawJSON(&m.After))
+			err = row.Scan(sqlkit.ScanMicros(&m.At), &m.id, sqlkit.ScanMicros(&m.Until), &m.What, &m.Status, &m.Actor, &m.TaskID, &m.RunID,
+				&m.Code, &m.Detail, sqlkit.ScanRawJSON(&m.Before), sqlkit.ScanRawJSON(&m.After))
 			m.Kind, m.rank = source.kind, rank
 			return m.told(), err
 		}, source.from+` ORDER BY 1`+order+`, 2`+order+` LIMIT $3`, nodeID, sqlkit.Micros(w.Since), w.Limit+w.Skip+1)

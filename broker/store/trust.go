@@ -22,9 +22,11 @@ func (db *DB) SaveBundle(ctx context.Context, actor broker.Actor, version int64,
 			return nil
 		}
 		if version <= latest {
-			return broker.Errorf(broker.Refused, "trust_version_not_newer", "cannot store trust bundle version %d: version %d is in force", version, latest)
+			return broker.Errorf(broker.Refused, "trust_version_not_newer", "cannot store trust bundle version %d: version %d is in force",
+				version, latest)
 		}
-		if _, err := t.ExecContext(ctx, `INSERT INTO trust_bundles (version, envelope, created_at) VALUES ($1, $2, $3)`, version, envelope, sqlkit.Micros(t.now)); err != nil {
+		if _, err := t.ExecContext(ctx, `INSERT INTO trust_bundles (version, envelope, created_at) VALUES ($1, $2, $3)`, version, envelope,
+			sqlkit.Micros(t.now)); err != nil {
 			return err
 		}
 		id := strconv.FormatInt(version, 10)

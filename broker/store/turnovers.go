@@ -39,7 +39,9 @@ func (db *DB) BeginTurnover(ctx context.Context, actor broker.Actor, u Turnover,
 			return err
 		}
 		if u.From != "" && n.Status != u.From {
-			return refuse(broker.Errorf(broker.Refused, "node_moved", "cannot turn over node %s: its status should still be %s, and is %s (%s)", n.ID, u.From, n.Status, n.StatusReason), entry(actor, "turnover.begin", n.ID))
+			return refuse(broker.Errorf(broker.Refused, "node_moved",
+				"cannot turn over node %s: its status should still be %s, and is %s (%s)", n.ID, u.From, n.Status,
+				n.StatusReason), entry(actor, "turnover.begin", n.ID))
 		}
 		live, err := allocations(ctx, t, n.ID, `ended_at = 0`)
 		if err != nil {
@@ -91,7 +93,8 @@ func (db *DB) ForceRelease(ctx context.Context, actor broker.Actor, u Turnover, 
 // forceRelease ends an allocation for its tenant. Its user still exists and the allocation stays
 // live until the node reports otherwise.
 func (t *tx) forceRelease(ctx context.Context, actor broker.Actor, n broker.Node, u Turnover, a broker.Allocation) error {
-	first, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE allocations SET forced_by = $1 WHERE node_id = $2 AND allocation_id = $3 AND forced_by = ''`, u.RunID, n.ID, a.ID))
+	first, err := sqlkit.Changed(t.ExecContext(ctx,
+		`UPDATE allocations SET forced_by = $1 WHERE node_id = $2 AND allocation_id = $3 AND forced_by = ''`, u.RunID, n.ID, a.ID))
 	if err != nil || first == 0 {
 		return err
 	}
@@ -103,7 +106,8 @@ func (t *tx) forceRelease(ctx context.Context, actor broker.Actor, n broker.Node
 	return t.send(ctx, told{
 		Site: n.Site, CorrelationID: u.RunID,
 		Message: chain.Message{Type: ForceReleasedEvent, Subject: "allocation/" + a.ID, Data: map[string]any{
-			"allocation_id": a.ID, "tenant": a.Tenant, "node_id": n.ID, "hostname": n.Hostname, "site": n.Site, "run_id": u.RunID, "reason": u.Reason, "by": actor.Name,
+			"allocation_id": a.ID, "tenant": a.Tenant, "node_id": n.ID, "hostname": n.Hostname, "site": n.Site, "run_id": u.RunID,
+			"reason": u.Reason, "by": actor.Name,
 		}},
 	})
 }
@@ -121,18 +125,25 @@ func (db *DB) EndTurnover(ctx context.Context, actor broker.Actor, u Turnover, c
 		var epoch int64
 		var meets bool
 		var until time.Time
-		err = t.QueryRowContext(ctx, `SELECT node_epoch, meets_policy, valid_until FROM clean_certificates WHERE id = $1 AND run_id = $2 AND node_id = $3`, certificateID, u.RunID, n.ID).Scan(&epoch, &meets, sqlkit.ScanMicros(&until))
+		err = t.QueryRowContext(ctx,
+			`SELECT node_epoch, meets_policy, valid_until FROM clean_certificates WHERE id = $1 AND run_id = $2 AND node_id = $3`,
+			certificateID, u.RunID, n.ID).Scan(&epoch, &meets, sqlkit.ScanMicros(&until))
 		switch {
 		case errors.Is(err, sql.ErrNoRows):
-			return refuse(broker.Errorf(broker.Refused, "certificate_missing", "cannot hand out node %s: run %s has no certificate %q for this node", n.ID, u.RunID, certificateID), e)
+			return refuse(broker.Errorf(broker.Refused, "certificate_missing",
+				"cannot hand out node %s: run %s has no certificate %q for this node", n.ID, u.RunID, certificateID), e)
 		case err != nil:
 			return err
 		case !meets || epoch != n.Epoch:
-			return refuse(broker.Errorf(broker.Refused, "certificate_falls_short", "cannot hand out node %s: certificate %s does not meet the policy, or is from an earlier enrolment", n.ID, certificateID), e)
+			return refuse(broker.Errorf(broker.Refused, "certificate_falls_short",
+				"cannot hand out node %s: certificate %s does not meet the policy, or is from an earlier enrolment", n.ID,
+				certificateID), e)
 		case n.Status == broker.Active && !n.TurnoverOwed:
 			return nil // already handed out; the answer was lost
 		case !t.now.Before(until):
-			return refuse(broker.Errorf(broker.Refused, "certificate_stale", "cannot hand out node %s: certificate %s was valid until %s (rerun the turnover to validate the node again)", n.ID, certificateID, until.Format(time.RFC3339)), e)
+			return refuse(broker.Errorf(broker.Refused, "certificate_stale",
+				"cannot hand out node %s: certificate %s was valid until %s (rerun the turnover to validate the node again)", n.ID,
+				certificateID, until.Format(time.RFC3339)), e)
 		}
 		live, err := allocations(ctx, t, n.ID, `ended_at = 0`)
 		if err != nil {
@@ -147,14 +158,18 @@ func (db *DB) EndTurnover(ctx context.Context, actor broker.Actor, u Turnover, c
 			}
 			return err
 		}
-		if _, err := t.transition(ctx, actor, n.ID, Change{To: broker.Active, By: broker.OwnerTurnover, Reason: u.Reason, ClearTurnover: true}); err != nil {
+		if _, err := t.transition(ctx, actor, n.ID, Change{
+			To: broker.Active, By: broker.OwnerTurnover, Reason: u.Reason,
+			ClearTurnover: true,
+		}); err != nil {
 			return err
 		}
 		if _, err := t.ExecContext(ctx, `UPDATE attestations SET certified_by = $1 WHERE node_id = $2 AND certified_by = ''
 			AND issued_at <= (SELECT issued_at FROM clean_certificates WHERE id = $1)`, certificateID, n.ID); err != nil {
 			return err
 		}
-		_, err = t.ExecContext(ctx, `UPDATE allocations SET certified_by = $1 WHERE node_id = $2 AND certified_by = ''`, certificateID, n.ID)
+		_, err = t.ExecContext(ctx, `UPDATE allocations SET certified_by = $1 WHERE node_id = $2 AND certified_by = ''`, certificateID,
+			n.ID)
 		return err
 	})
 }
@@ -168,13 +183,16 @@ func (t *tx) keptOut(ctx context.Context, n broker.Node, lifts Lifts) error {
 	case err != nil:
 		return err
 	case seen.After(lifts.Conflicts):
-		return broker.Errorf(broker.Refused, "kept_out_by_conflict", "cannot hand out node %s: at %s two holders used its identity, and either may have signed the evidence (find out who else has its key, and give the node a new key)", n.ID, seen.Format(time.RFC3339))
+		return broker.Errorf(broker.Refused, "kept_out_by_conflict",
+			"cannot hand out node %s: at %s two holders used its identity, and either may have signed the evidence (find out who else has its key, and give the node a new key)", n.ID, seen.Format(time.RFC3339))
 	case n.Status != broker.Quarantined || lifts.Person:
 		return nil
 	}
 	var by string
-	if err := t.QueryRowContext(ctx, `SELECT kept_out_by FROM nodes WHERE id = $1`, n.ID).Scan(&by); err != nil || !ofPeople(broker.Owner(by)) {
+	if err := t.QueryRowContext(ctx, `SELECT kept_out_by FROM nodes WHERE id = $1`, n.ID).Scan(&by); err != nil ||
+		!ofPeople(broker.Owner(by)) {
 		return err
 	}
-	return broker.Errorf(broker.Refused, "kept_out_by_person", "cannot hand out node %s: a person has quarantined it: %s (to let it in regardless, adopt the run)", n.ID, n.StatusReason)
+	return broker.Errorf(broker.Refused, "kept_out_by_person",
+		"cannot hand out node %s: a person has quarantined it: %s (to let it in regardless, adopt the run)", n.ID, n.StatusReason)
 }

@@ -29,15 +29,19 @@ func admit(n broker.Node, typ taskcatalog.Type, params any) error {
 	case n.Epoch == 0:
 		return broker.Errorf(broker.Refused, "node_not_enrolled", "cannot enqueue %s: node %s has not enrolled yet", typ.ID(), n.ID)
 	case !slices.Contains(n.TaskTypes, typ.ID()):
-		return broker.Errorf(broker.Refused, "task_type_unsupported", "cannot enqueue %s: the agent of node %s does not support this type (the agent reports %s)", typ.ID(), n.ID, strings.Join(n.TaskTypes, ", "))
+		return broker.Errorf(broker.Refused, "task_type_unsupported",
+			"cannot enqueue %s: the agent of node %s does not support this type (the agent reports %s)", typ.ID(), n.ID,
+			strings.Join(n.TaskTypes, ", "))
 	}
 	for _, c := range requiredCapabilities(typ, params) {
 		if v := n.Capabilities[c]; v == "" || v == "false" || v == "none" {
-			return broker.Errorf(broker.Refused, string(taskcatalog.CodeCapabilityMissing), "cannot enqueue %s: node %s does not report the capability %s", typ.ID(), n.ID, c)
+			return broker.Errorf(broker.Refused, string(taskcatalog.CodeCapabilityMissing),
+				"cannot enqueue %s: node %s does not report the capability %s", typ.ID(), n.ID, c)
 		}
 	}
 	if statuses, ok := admittedStatuses[typ.Name]; ok && !slices.Contains(statuses, n.Status) {
-		return broker.Errorf(broker.Refused, "node_status", "cannot enqueue %s: node %s is %s, and the task needs a node that is %s", typ.ID(), n.ID, n.Status, words(statuses))
+		return broker.Errorf(broker.Refused, "node_status", "cannot enqueue %s: node %s is %s, and the task needs a node that is %s",
+			typ.ID(), n.ID, n.Status, words(statuses))
 	}
 	return nil
 }

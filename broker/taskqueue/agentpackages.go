@@ -96,13 +96,15 @@ func (q *Queue) filesOf(ctx context.Context, digest string) ([]taskcatalog.Basel
 		return nil, err
 	}
 	if "sha256:"+hex.EncodeToString(sum.Sum(nil)) != digest {
-		return nil, broker.Errorf(broker.Refused, "package_untrusted", "cannot use the agent package %s: its content does not match its digest (the database may have been changed)", digest)
+		return nil, broker.Errorf(broker.Refused, "package_untrusted",
+			"cannot use the agent package %s: its content does not match its digest (the database may have been changed)", digest)
 	}
 	if bad == nil && len(files) > maxAgentFiles {
 		bad = errors.New("the package has too many files")
 	}
 	if bad != nil {
-		q.c.Log.Warn("an agent package cannot be compared with what nodes have (publish a package from make package)", zap.String("digest", digest), zap.Error(bad))
+		q.c.Log.Warn("an agent package cannot be compared with what nodes have (publish a package from make package)",
+			zap.String("digest", digest), zap.Error(bad))
 		files = nil
 	}
 	q.packages.filesByDigest[digest] = files

@@ -35,7 +35,10 @@ func (q *Queue) slots(ctx context.Context, n broker.Node, program string) ([]tas
 				zap.String("version", r.Version), zap.Error(err))
 			continue
 		}
-		out = append(out, taskcatalog.BaselineFile{Path: taskcatalog.AgentProgram(s.Version), Digest: s.Binary.SHA256[:32], Mode: programMode})
+		out = append(out, taskcatalog.BaselineFile{
+			Path: taskcatalog.AgentProgram(s.Version), Digest: s.Binary.SHA256[:32],
+			Mode: programMode,
+		})
 	}
 	i := slices.IndexFunc(out, func(f taskcatalog.BaselineFile) bool { return f.Path == program })
 	if i < 0 {

@@ -36,7 +36,8 @@ func (q *Queue) applies(ctx context.Context, k broker.Task, p Peer, r wire.Resul
 			}
 		}
 		if base == nil || base.PlatformRow(c.Name) == nil || len(base.PlatformRow(c.Name).Settings) > 0 {
-			return untrustedEvidence(k, "evidence_checks", "the node reports that the check "+c.Name+" does not apply, and the baseline requires the check")
+			return untrustedEvidence(k, "evidence_checks", "the node reports that the check "+c.Name+
+				" does not apply, and the baseline requires the check")
 		}
 	}
 	return nil

@@ -23,7 +23,8 @@ const DefaultKeepArchives = 30 * 24 * time.Hour
 // config_invalid.
 func (p ArchivePolicy) Check() error {
 	if p.For != 0 && p.For < time.Hour {
-		return broker.Errorf(broker.Invalid, "config_invalid", "cannot keep archives of diagnostics for %s: the minimum is an hour (see diagnostics: in the config)", p.For)
+		return broker.Errorf(broker.Invalid, "config_invalid",
+			"cannot keep archives of diagnostics for %s: the minimum is an hour (see diagnostics: in the config)", p.For)
 	}
 	return nil
 }

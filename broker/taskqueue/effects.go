@@ -27,7 +27,10 @@ func effectsOf(k broker.Task, r store.Result, result any) ([]broker.Effect, erro
 			}, nil
 		}
 		if gaveUp {
-			return []broker.Effect{broker.SetStatus{From: broker.Removing, To: broker.Retired, By: broker.OwnerRemoval, Reason: "uninstall ended " + string(r.Outcome)}}, nil
+			return []broker.Effect{broker.SetStatus{
+				From: broker.Removing, To: broker.Retired, By: broker.OwnerRemoval,
+				Reason: "uninstall ended " + string(r.Outcome),
+			}}, nil
 		}
 	case "node.validate_clean":
 		if v, ok := result.(*taskcatalog.ValidateCleanResult); ok && done {
@@ -72,11 +75,17 @@ func drained(k broker.Task, r store.Result, result any) ([]broker.Effect, error)
 	}
 	if k.CancelRequested && r.Outcome == taskcatalog.OutcomeCanceled {
 		// A person called the drain off: the node is back as soon as it is heard.
-		return []broker.Effect{broker.SetStatus{From: broker.Draining, To: broker.Offline, By: broker.OwnerDrain, Reason: "the drain was canceled (task " + k.ID + ")"}}, nil
+		return []broker.Effect{broker.SetStatus{
+			From: broker.Draining, To: broker.Offline, By: broker.OwnerDrain,
+			Reason: "the drain was canceled (task " + k.ID + ")",
+		}}, nil
 	}
 	// From offline the next heartbeat would let tenants in again, so an operator decides how to
 	// continue.
-	return []broker.Effect{broker.SetReason{Status: broker.Draining, Reason: "the drain did not finish (task " + k.ID + "): resume it, or retire the node with --force"}}, nil
+	return []broker.Effect{broker.SetReason{
+		Status: broker.Draining,
+		Reason: "the drain did not finish (task " + k.ID + "): resume it, or retire the node with --force",
+	}}, nil
 }
 
 // baselineTaken stores the baseline that the task asked for. The first baseline lets a node in.
@@ -86,7 +95,8 @@ func baselineTaken(k broker.Task, v *taskcatalog.ValidateCleanResult) ([]broker.
 		return nil, err
 	}
 	if v.Baseline == nil {
-		return nil, broker.Errorf(broker.Invalid, "bad_result", "cannot accept the result of task %s: the result lacks the requested baseline", k.ID)
+		return nil, broker.Errorf(broker.Invalid, "bad_result",
+			"cannot accept the result of task %s: the result lacks the requested baseline", k.ID)
 	}
 	raw, err := taskcatalog.Encode(v.Baseline)
 	if err != nil {

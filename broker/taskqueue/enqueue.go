@@ -91,14 +91,16 @@ func (q *Queue) read(r *Request) (taskcatalog.Type, any, error) {
 	}
 	for _, s := range []string{r.IdempotencyKey, r.RetryOf, r.CorrelationID, r.TraceParent} {
 		if taskcatalog.Clean(s, maxKey) != s {
-			return typ, nil, broker.Errorf(broker.Invalid, "bad_request", "cannot enqueue %s: idempotency keys and correlation ids must be plain text of at most %d bytes", typ.ID(), maxKey)
+			return typ, nil, broker.Errorf(broker.Invalid, "bad_request",
+				"cannot enqueue %s: idempotency keys and correlation ids must be plain text of at most %d bytes", typ.ID(), maxKey)
 		}
 	}
 	if len(r.Params) == 0 {
 		r.Params = json.RawMessage(`{}`)
 	}
 	if name := brokerFilled(typ, r.Params); name != "" {
-		return typ, nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeBrokerFilledParams), "cannot enqueue %s: the broker sets %q itself (leave it out)", typ.ID(), name)
+		return typ, nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeBrokerFilledParams),
+			"cannot enqueue %s: the broker sets %q itself (leave it out)", typ.ID(), name)
 	}
 	params, err := typ.DecodeParams(r.Params)
 	if err != nil {
@@ -127,9 +129,11 @@ func brokerFilled(typ taskcatalog.Type, raw json.RawMessage) string {
 func (q *Queue) sign(ctx context.Context, node broker.Node, typ taskcatalog.Type, r Request, params json.RawMessage) (broker.Task, error) {
 	now := q.c.DB.Now()
 	k := broker.Task{
-		ID: q.newTaskID(now.UnixMicro()), NodeID: node.ID, NodeEpoch: node.Epoch, Type: typ.Name, Version: typ.Version, Class: typ.Class, Lane: typ.Lane,
-		Params: r.Params, Nonce: q.nonce(), RetryOf: r.RetryOf, IdempotencyKey: r.IdempotencyKey, CorrelationID: r.CorrelationID, TraceParent: r.TraceParent,
-		IssuedAt: now, NotAfter: now.Add(typ.Class.StartWindow()),
+		ID: q.newTaskID(now.UnixMicro()), NodeID: node.ID, NodeEpoch: node.Epoch, Type: typ.Name, Version: typ.Version, Class: typ.Class,
+		Lane:   typ.Lane,
+		Params: r.Params, Nonce: q.nonce(), RetryOf: r.RetryOf, IdempotencyKey: r.IdempotencyKey, CorrelationID: r.CorrelationID,
+		TraceParent: r.TraceParent,
+		IssuedAt:    now, NotAfter: now.Add(typ.Class.StartWindow()),
 	}
 	var err error
 	k.Envelope, k.KeyID, err = q.c.Signer.SignTask(ctx, taskcatalog.Task{

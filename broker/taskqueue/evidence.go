@@ -53,7 +53,8 @@ func checkEvidence(k broker.Task, p Peer, r wire.ResultRequest) (taskcatalog.Ver
 // bounded refuses a report above the limits of number and length: all text comes from the node,
 // and is kept and shown.
 func bounded(k broker.Task, r taskcatalog.Report) error {
-	if len(r.Findings) > taskcatalog.MaxFindings || len(r.Dispositions) > taskcatalog.MaxDispositions || r.FindingsOmitted < 0 || r.DispositionsOmitted < 0 {
+	if len(r.Findings) > taskcatalog.MaxFindings || len(r.Dispositions) > taskcatalog.MaxDispositions || r.FindingsOmitted < 0 ||
+		r.DispositionsOmitted < 0 {
 		return untrustedEvidence(k, "evidence_bounds", "the evidence lists more entries than the limit")
 	}
 	tooLong := func(texts ...string) bool {
@@ -91,8 +92,9 @@ func (q *Queue) checkIdentity(ctx context.Context, k broker.Task, p Peer) error 
 		return err
 	}
 	if p.Certified.Before(n.IdentitySince.Truncate(time.Second)) {
-		return untrustedEvidence(k, "evidence_key_too_old", fmt.Sprintf("its key was certified at %s, before the node's identity was changed at %s",
-			p.Certified.UTC().Format(time.RFC3339), n.IdentitySince.Format(time.RFC3339)))
+		return untrustedEvidence(k, "evidence_key_too_old",
+			fmt.Sprintf("its key was certified at %s, before the node's identity was changed at %s",
+				p.Certified.UTC().Format(time.RFC3339), n.IdentitySince.Format(time.RFC3339)))
 	}
 	return nil
 }

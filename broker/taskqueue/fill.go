@@ -97,7 +97,9 @@ func (q *Queue) scratch(ctx context.Context, site string, asked []string) ([]str
 	slices.Sort(all)
 	all = slices.Compact(all)
 	if len(all) > maxScratch {
-		return nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeBadParams), "cannot enqueue task: the task and the site's policy have %d scratch patterns, and a cleanup accepts %d (name fewer)", len(all), maxScratch)
+		return nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeBadParams),
+			"cannot enqueue task: the task and the site's policy have %d scratch patterns, and a cleanup accepts %d (name fewer)", len(all),
+			maxScratch)
 	}
 	return all, nil
 }
@@ -109,7 +111,8 @@ func (q *Queue) gpus(ctx context.Context, n broker.Node, p *taskcatalog.GPUScrub
 		return err
 	}
 	if base == nil {
-		return broker.Errorf(broker.Refused, "baseline_missing", "cannot scrub the GPUs of node %s: the node has no baseline that lists the expected GPUs (hostler node baseline retake)", n.ID)
+		return broker.Errorf(broker.Refused, "baseline_missing",
+			"cannot scrub the GPUs of node %s: the node has no baseline that lists the expected GPUs (hostler node baseline retake)", n.ID)
 	}
 	p.Expected = base.GPUs
 	policy, err := q.policy(ctx, n.Site)

@@ -66,7 +66,8 @@ func (q *Queue) probeUnknown(ctx context.Context, atOnce int) error {
 			return err
 		}
 		_, _, err = q.Enqueue(ctx, broker.Actor{Name: bySystem}, Request{
-			NodeID: k.NodeID, Type: "node.task_probe", Params: params, CorrelationID: probesOf(k.ID), IdempotencyKey: broker.ProbeKey + k.ID,
+			NodeID: k.NodeID, Type: "node.task_probe", Params: params, CorrelationID: probesOf(k.ID),
+			IdempotencyKey: broker.ProbeKey + k.ID,
 		})
 		if kind := broker.AsError(err).Kind; err != nil && (kind == broker.Internal || kind == broker.Unavailable) {
 			return err

@@ -60,7 +60,10 @@ func New(c Config) *Queue {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
-	return &Queue{c: c, nodesWithTasks: c.DB.NodesToTell, cancelSent: map[string]time.Time{}, missed: make(chan struct{}, 1), packages: contents{filesByDigest: map[string][]taskcatalog.BaselineFile{}}}
+	return &Queue{
+		c: c, nodesWithTasks: c.DB.NodesToTell, cancelSent: map[string]time.Time{}, missed: make(chan struct{}, 1),
+		packages: contents{filesByDigest: map[string][]taskcatalog.BaselineFile{}},
+	}
 }
 
 // Run hands hints to waiting polls, and looks itself now and then, until ctx ends. A hint never

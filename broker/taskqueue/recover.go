@@ -33,7 +33,8 @@ func (q *Queue) Probe(ctx context.Context, actor broker.Actor, taskID string) (b
 		return k, err
 	}
 	if k.Attempt == 0 {
-		return k, broker.Errorf(broker.Refused, "task_not_delivered", "cannot probe task %s: the task was never handed to node %s", k.ID, k.NodeID)
+		return k, broker.Errorf(broker.Refused, "task_not_delivered", "cannot probe task %s: the task was never handed to node %s", k.ID,
+			k.NodeID)
 	}
 	if err := q.sameSystem(ctx, k, "probe"); err != nil {
 		return k, err
@@ -42,7 +43,10 @@ func (q *Queue) Probe(ctx context.Context, actor broker.Actor, taskID string) (b
 	if err != nil {
 		return k, err
 	}
-	probe, _, err := q.Enqueue(ctx, actor, Request{NodeID: k.NodeID, Type: "node.task_probe", Params: params, CorrelationID: probesOf(k.ID)})
+	probe, _, err := q.Enqueue(ctx, actor, Request{
+		NodeID: k.NodeID, Type: "node.task_probe", Params: params,
+		CorrelationID: probesOf(k.ID),
+	})
 	return probe, err
 }
 
@@ -50,7 +54,8 @@ func (q *Queue) Probe(ctx context.Context, actor broker.Actor, taskID string) (b
 func (q *Queue) sameSystem(ctx context.Context, k broker.Task, what string) error {
 	n, err := q.c.DB.Node(ctx, k.NodeID)
 	if err == nil && n.Epoch != k.NodeEpoch {
-		err = broker.Errorf(broker.Refused, "node_changed", "cannot %s task %s: node %s enrolled again since it received the task (enqueue a new task)", what, k.ID, k.NodeID)
+		err = broker.Errorf(broker.Refused, "node_changed",
+			"cannot %s task %s: node %s enrolled again since it received the task (enqueue a new task)", what, k.ID, k.NodeID)
 	}
 	return err
 }
@@ -69,7 +74,9 @@ func (q *Queue) Recover(ctx context.Context, actor broker.Actor, taskID string) 
 	}
 	switch now := q.c.DB.Now(); {
 	case k.Status != broker.TaskFailed || !slices.Contains(ambiguous, k.Code):
-		return refused("task_not_ambiguous", "the task's outcome is known: %s %s (only a task that was interrupted, or whose outcome is unknown, can be recovered)", k.Status, k.Code)
+		return refused("task_not_ambiguous",
+			"the task's outcome is known: %s %s (only a task that was interrupted, or whose outcome is unknown, can be recovered)",
+			k.Status, k.Code)
 	case now.Sub(k.EndedAt) > recoverWithin:
 		return refused("task_too_old", "the task ended more than %s ago (check the node, and enqueue a new task)", recoverWithin)
 	case k.EnqueuedBy == bySystem:
@@ -93,7 +100,8 @@ func (q *Queue) Recover(ctx context.Context, actor broker.Actor, taskID string) 
 		return refused("task_done", "node %s reports that the task was done (nothing has to be done again)", k.NodeID)
 	}
 	again, _, err := q.Enqueue(ctx, actor, Request{
-		NodeID: k.NodeID, Type: k.Type, Version: k.Version, Params: k.Params, RetryOf: k.ID, IdempotencyKey: "recover/" + k.ID, CorrelationID: k.CorrelationID,
+		NodeID: k.NodeID, Type: k.Type, Version: k.Version, Params: k.Params, RetryOf: k.ID, IdempotencyKey: "recover/" + k.ID,
+		CorrelationID: k.CorrelationID,
 	})
 	return again, err
 }
@@ -102,7 +110,8 @@ func (q *Queue) Recover(ctx context.Context, actor broker.Actor, taskID string) 
 // ended more than probeGood ago, does not count.
 func (q *Queue) lastProbe(ctx context.Context, k broker.Task) (found taskcatalog.TaskProbeResult, ok bool, err error) {
 	page, _, err := q.c.DB.ListTasks(ctx, store.TaskFilter{
-		NodeID: k.NodeID, Type: "node.task_probe", CorrelationID: probesOf(k.ID), Statuses: []broker.TaskStatus{broker.TaskSucceeded}, Limit: 1,
+		NodeID: k.NodeID, Type: "node.task_probe", CorrelationID: probesOf(k.ID), Statuses: []broker.TaskStatus{broker.TaskSucceeded},
+		Limit: 1,
 	})
 	if err != nil || len(page) == 0 || page[0].IssuedAt.Before(k.EndedAt) || q.c.DB.Now().Sub(page[0].EndedAt) > probeGood {
 		return found, false, err

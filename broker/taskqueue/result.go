@@ -21,7 +21,8 @@ func (q *Queue) Result(ctx context.Context, p Peer, taskID string, r wire.Result
 	}
 	if e := broker.AsError(err); e.Kind != broker.Internal && e.Kind != broker.Unavailable {
 		if err := q.c.DB.AuditRefusal(ctx, broker.AuditEntry{
-			Actor: "node:" + p.NodeID, Action: "result.refused", Subject: "task/" + taskcatalog.Clean(taskID, maxKey), Code: e.Code, Reason: e.Message,
+			Actor: "node:" + p.NodeID, Action: "result.refused", Subject: "task/" + taskcatalog.Clean(taskID, maxKey), Code: e.Code,
+			Reason: e.Message,
 		}); err != nil {
 			return reply, err
 		}
@@ -40,7 +41,8 @@ func (q *Queue) result(ctx context.Context, p Peer, taskID string, r wire.Result
 	case k.Status.Ended():
 		return replyOf(k, true), q.storeLate(ctx, k, p, r)
 	case k.NodeEpoch != p.Epoch:
-		return wire.ResultReply{}, broker.Errorf(broker.Forbidden, "epoch_superseded", "cannot accept the result of task %s: the task was for epoch %d of node %s, not %d", taskID, k.NodeEpoch, p.NodeID, p.Epoch)
+		return wire.ResultReply{}, broker.Errorf(broker.Forbidden, "epoch_superseded",
+			"cannot accept the result of task %s: the task was for epoch %d of node %s, not %d", taskID, k.NodeEpoch, p.NodeID, p.Epoch)
 	}
 	if r.Evidence != "" {
 		if err := q.checkIdentity(ctx, k, p); err != nil {
@@ -54,7 +56,9 @@ func (q *Queue) result(ctx context.Context, p Peer, taskID string, r wire.Result
 	if r.Attempt == 0 && k.Attempt == 0 && r.Outcome == taskcatalog.OutcomeRefused {
 		// A carried task is not delivered yet: the audit log keeps the node's reason for the
 		// refusal, and the later delivery is judged by itself.
-		return wire.ResultReply{}, broker.Errorf(broker.Refused, "attempt_unknown", "task %s stays queued: node %s refused the task before its delivery was recorded: %s: %s", k.ID, k.NodeID, out.Code, out.Message)
+		return wire.ResultReply{}, broker.Errorf(broker.Refused, "attempt_unknown",
+			"task %s stays queued: node %s refused the task before its delivery was recorded: %s: %s", k.ID, k.NodeID, out.Code,
+			out.Message)
 	}
 	if scrub, ok := decoded.(*taskcatalog.GPUScrubResult); ok && out.Verdict == taskcatalog.VerdictClean {
 		if out.Verdict, err = q.scrubbedAll(ctx, k, scrub); err != nil {
@@ -93,10 +97,12 @@ var codePattern = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
 // a successful task.
 func judge(k broker.Task, p Peer, r wire.ResultRequest) (out store.Result, decoded any, err error) {
 	if !r.Outcome.Valid() {
-		return out, nil, broker.Errorf(broker.Invalid, "bad_outcome", "cannot accept the result of task %s: %q is not an outcome", k.ID, taskcatalog.Clean(string(r.Outcome), 64))
+		return out, nil, broker.Errorf(broker.Invalid, "bad_outcome", "cannot accept the result of task %s: %q is not an outcome", k.ID,
+			taskcatalog.Clean(string(r.Outcome), 64))
 	}
 	if r.Code != "" && !codePattern.MatchString(string(r.Code)) || r.Outcome == taskcatalog.OutcomeSucceeded && r.Code != "" {
-		return out, nil, broker.Errorf(broker.Invalid, "bad_outcome", "cannot accept the result of task %s: its code is not valid for the outcome", k.ID)
+		return out, nil, broker.Errorf(broker.Invalid, "bad_outcome",
+			"cannot accept the result of task %s: its code is not valid for the outcome", k.ID)
 	}
 	typ, err := taskcatalog.Lookup(k.Type, k.Version)
 	if err != nil {
@@ -107,7 +113,8 @@ func judge(k broker.Task, p Peer, r wire.ResultRequest) (out store.Result, decod
 			return out, nil, broker.Errorf(broker.Invalid, "bad_result", "cannot accept the result of task %s: %v", k.ID, err)
 		}
 	} else if r.Outcome == taskcatalog.OutcomeSucceeded {
-		return out, nil, broker.Errorf(broker.Invalid, "bad_result", "cannot accept the result of task %s: the task succeeded without a result", k.ID)
+		return out, nil, broker.Errorf(broker.Invalid, "bad_result",
+			"cannot accept the result of task %s: the task succeeded without a result", k.ID)
 	}
 	verdict, err := checkEvidence(k, p, r)
 	if err != nil {

@@ -70,10 +70,14 @@ func (q *Queue) scrubbedAll(ctx context.Context, k broker.Task, r *taskcatalog.G
 		}
 	}
 	for _, g := range r.GPUs {
-		if !slices.ContainsFunc(asked.Expected, func(want taskcatalog.BaselineGPU) bool { return g.UUID == want.UUID || g.Parent == want.UUID }) {
+		if !slices.ContainsFunc(asked.Expected, func(want taskcatalog.BaselineGPU) bool {
+			return g.UUID == want.UUID ||
+				g.Parent == want.UUID
+		}) {
 			verdict = taskcatalog.Lesser(verdict, taskcatalog.VerdictNotClean)
 		}
-		if g.Assurance.Overwrite != taskcatalog.OverwriteVerified && !policy.AllowUnverified || g.Assurance.Reset != taskcatalog.ResetProven && policy.RequireReset {
+		if g.Assurance.Overwrite != taskcatalog.OverwriteVerified && !policy.AllowUnverified ||
+			g.Assurance.Reset != taskcatalog.ResetProven && policy.RequireReset {
 			verdict = taskcatalog.Lesser(verdict, taskcatalog.VerdictInconclusive)
 		}
 	}

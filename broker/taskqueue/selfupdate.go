@@ -21,13 +21,15 @@ func (q *Queue) release(ctx context.Context, n broker.Node, p *taskcatalog.SelfU
 	p.Manifest, p.Source, p.Signatures, p.Floor = nil, nil, nil, floor.Version // only the broker sets these
 	switch {
 	case (p.AllowRollback || p.Force) && p.Reason == "":
-		return broker.Errorf(broker.Invalid, "reason_missing", "cannot update the agent of node %s: allow_rollback and force need a reason", n.ID)
+		return broker.Errorf(broker.Invalid, "reason_missing", "cannot update the agent of node %s: allow_rollback and force need a reason",
+			n.ID)
 	case p.Version == "" && p.Phase == taskcatalog.PhaseRollback:
 		if err := q.fillPrevious(ctx, n, p); err != nil || p.Version == "" {
 			return err
 		}
 	case p.Version == "":
-		return broker.Errorf(broker.Invalid, string(taskcatalog.CodeBadParams), "cannot update the agent of node %s: the request names no version", n.ID)
+		return broker.Errorf(broker.Invalid, string(taskcatalog.CodeBadParams),
+			"cannot update the agent of node %s: the request names no version", n.ID)
 	}
 	r, err := q.c.DB.AgentRelease(ctx, p.Version)
 	switch {
@@ -36,9 +38,12 @@ func (q *Queue) release(ctx context.Context, n broker.Node, p *taskcatalog.SelfU
 	case err != nil:
 		return err
 	case r.Revoked():
-		return broker.Errorf(broker.Refused, string(release.CodeRevoked), "cannot deliver release %s to node %s: the release was revoked by %s: %s", r.Version, n.ID, r.RevokedBy, taskcatalog.Clean(r.RevokedReason, 200))
+		return broker.Errorf(broker.Refused, string(release.CodeRevoked),
+			"cannot deliver release %s to node %s: the release was revoked by %s: %s", r.Version, n.ID, r.RevokedBy,
+			taskcatalog.Clean(r.RevokedReason, 200))
 	case p.Floor != "" && release.Compare(r.Version, p.Floor) < 0 && !p.AllowRollback:
-		return broker.Errorf(broker.Refused, string(release.CodeBelowFloor), "cannot deliver release %s to node %s: the release is below the floor %s (to roll back nevertheless: allow_rollback with a reason)", r.Version, n.ID, p.Floor)
+		return broker.Errorf(broker.Refused, string(release.CodeBelowFloor),
+			"cannot deliver release %s to node %s: the release is below the floor %s (to roll back nevertheless: allow_rollback with a reason)", r.Version, n.ID, p.Floor)
 	}
 	p.Manifest = &taskcatalog.ReleaseManifest{Digest: r.Digest, Size: int64(len(r.Manifest))}
 	if r.Reference != "" {
@@ -66,7 +71,8 @@ func (q *Queue) fillPrevious(ctx context.Context, n broker.Node, p *taskcatalog.
 	}
 	all, err := q.c.DB.AgentReleases(ctx, "")
 	if i := slices.IndexFunc(all, func(r store.AgentRelease) bool { return r.Revoked() }); i >= 0 {
-		return broker.Errorf(broker.Refused, "rollback_version_missing", "cannot roll back the agent of node %s: the node did not report its earlier version, and release %s is revoked (name the version to roll back to)", n.ID, all[i].Version)
+		return broker.Errorf(broker.Refused, "rollback_version_missing",
+			"cannot roll back the agent of node %s: the node did not report its earlier version, and release %s is revoked (name the version to roll back to)", n.ID, all[i].Version)
 	}
 	return err
 }

@@ -26,7 +26,10 @@ func (q *Queue) Request(ctx context.Context, t taskstage.Task) (broker.Task, err
 	if err != nil {
 		return had, err
 	}
-	k, _, err := q.Enqueue(ctx, broker.System, Request{NodeID: t.NodeID, Type: t.Type, Params: params, IdempotencyKey: t.Key, CorrelationID: t.RunID})
+	k, _, err := q.Enqueue(ctx, broker.System, Request{
+		NodeID: t.NodeID, Type: t.Type, Params: params, IdempotencyKey: t.Key,
+		CorrelationID: t.RunID,
+	})
 	return k, err
 }
 

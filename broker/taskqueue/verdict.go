@@ -56,7 +56,8 @@ func rowsOf(k broker.Task, checks []taskcatalog.Check) error {
 		}
 		delete(untold, c.Name)
 		if c.NotApplicable && (!c.Made || !slices.Contains(taskcatalog.PlatformChecks(), c.Name)) {
-			return untrustedEvidence(k, "evidence_checks", "the result states that the check "+c.Name+" does not apply, and the check applies")
+			return untrustedEvidence(k, "evidence_checks", "the result states that the check "+c.Name+
+				" does not apply, and the check applies")
 		}
 	}
 	return nil

@@ -68,7 +68,10 @@ func (q *Queue) Look(ctx context.Context, p Peer, lanes []taskcatalog.Lane, told
 	}
 	reply.Cancel = q.cancelsToSend(cancel)
 	for _, k := range tasks {
-		reply.Tasks = append(reply.Tasks, wire.Delivery{TaskID: k.ID, Attempt: k.Attempt, LeaseUntil: k.LeaseUntil, Envelope: string(k.Envelope)})
+		reply.Tasks = append(reply.Tasks, wire.Delivery{
+			TaskID: k.ID, Attempt: k.Attempt, LeaseUntil: k.LeaseUntil,
+			Envelope: string(k.Envelope),
+		})
 	}
 	return reply, nil
 }

@@ -86,12 +86,15 @@ func Judge(k broker.Task, class chain.Class) error {
 	case k.Status == broker.TaskSucceeded:
 		return nil
 	case k.Status == broker.TaskExpired, k.Code == "outcome_unknown":
-		return chain.Fail(silent, "the agent of node %s did not report the outcome of task %s (%s)", k.NodeID, k.ID, k.Type).With("agent_silent", Details(k))
+		return chain.Fail(silent, "the agent of node %s did not report the outcome of task %s (%s)", k.NodeID, k.ID,
+			k.Type).With("agent_silent", Details(k))
 	case k.Code == "node_reenrolled":
-		return chain.Fail(ambiguity, "node %s enrolled again during task %s (%s), which cancels the node's earlier tasks", k.NodeID, k.ID, k.Type).With("node_reenrolled", Details(k))
+		return chain.Fail(ambiguity, "node %s enrolled again during task %s (%s), which cancels the node's earlier tasks", k.NodeID, k.ID,
+			k.Type).With("node_reenrolled", Details(k))
 	}
 	code := cmp.Or(string(k.Code), "task_"+string(k.Status))
-	return chain.Fail(class, "task %s (%s) ended %s: %s: %s", k.ID, k.Type, cmp.Or(string(k.Outcome), string(k.Status)), code, taskcatalog.Clean(k.Message, 500)).
+	return chain.Fail(class, "task %s (%s) ended %s: %s: %s", k.ID, k.Type, cmp.Or(string(k.Outcome), string(k.Status)), code,
+		taskcatalog.Clean(k.Message, 500)).
 		With(code, Details(k))
 }
 

@@ -30,7 +30,8 @@ const (
 // terminal_env_refused, terminal_command_refused.
 func (r Request) params() (p taskcatalog.TerminalOpenParams, err error) {
 	refuse := func(code, format, what string) (taskcatalog.TerminalOpenParams, error) {
-		return taskcatalog.TerminalOpenParams{}, broker.Errorf(broker.Invalid, code, "cannot open a terminal: "+format, taskcatalog.Clean(what, 100))
+		return taskcatalog.TerminalOpenParams{}, broker.Errorf(broker.Invalid, code, "cannot open a terminal: "+format,
+			taskcatalog.Clean(what, 100))
 	}
 	if r.Username != "" && !userName.MatchString(r.Username) {
 		return refuse("terminal_user_refused", "%q is not a user name", r.Username)
@@ -52,7 +53,10 @@ func (r Request) params() (p taskcatalog.TerminalOpenParams, err error) {
 	if len(r.Command) > 0 && !isFile(r.Command[0]) {
 		return refuse("terminal_command_refused", "%q is neither a program name nor an absolute path", r.Command[0])
 	}
-	return taskcatalog.TerminalOpenParams{AllocationID: r.AllocationID, Username: r.Username, Command: r.Command, Term: r.Term, Locale: r.Locale}, nil
+	return taskcatalog.TerminalOpenParams{
+		AllocationID: r.AllocationID, Username: r.Username, Command: r.Command, Term: r.Term,
+		Locale: r.Locale,
+	}, nil
 }
 
 // limits returns the limits of a session. A session with a command has no idle limit, because a

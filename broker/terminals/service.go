@@ -63,7 +63,10 @@ func New(c Config) *Service {
 	if c.Log == nil {
 		c.Log = zap.NewNop()
 	}
-	return &Service{c: c, self: store.TerminalRelay{Address: c.Address, Instance: cmp.Or(c.Instance, rand.Text())}, began: c.DB.Now(), watch: watch{busy: map[string]bool{}}}
+	return &Service{
+		c: c, self: store.TerminalRelay{Address: c.Address, Instance: cmp.Or(c.Instance, rand.Text())}, began: c.DB.Now(),
+		watch: watch{busy: map[string]bool{}},
+	}
 }
 
 // Address returns the address at which nodes reach this replica's relay.
@@ -122,7 +125,9 @@ func (d *Service) Open(ctx context.Context, by broker.OperatorToken, r Request) 
 }
 
 // judge decides whether a session may be opened, as which user and how.
-func (d *Service) judge(ctx context.Context, by broker.OperatorToken, r Request) (a broker.TerminalAccess, n broker.Node, p taskcatalog.TerminalOpenParams, err error) {
+func (d *Service) judge(ctx context.Context, by broker.OperatorToken, r Request) (a broker.TerminalAccess, n broker.Node,
+	p taskcatalog.TerminalOpenParams, err error,
+) {
 	if n, err = d.c.DB.Node(ctx, r.NodeID); err != nil {
 		return a, n, p, err
 	}
@@ -143,7 +148,9 @@ func (d *Service) judge(ctx context.Context, by broker.OperatorToken, r Request)
 	}
 	live, err := d.c.DB.CountLiveTerminals(ctx, n.ID)
 	if err == nil && live >= maxOfNode {
-		err = broker.Errorf(broker.Refused, "terminal_too_many", "cannot open a terminal on node %s: the node has %d open sessions (close one: hostler terminal list --node %s)", n.ID, live, n.ID)
+		err = broker.Errorf(broker.Refused, "terminal_too_many",
+			"cannot open a terminal on node %s: the node has %d open sessions (close one: hostler terminal list --node %s)", n.ID, live,
+			n.ID)
 	}
 	l := a.Policy.Limits()
 	p.MaxSeconds, p.DetachSeconds = int(l.Max/time.Second), int(l.Detach/time.Second)
@@ -167,15 +174,20 @@ func (d *Service) user(ctx context.Context, nodeID string, r Request) (username,
 	case len(fits) == 1, len(fits) > 1 && r.Username != "": // several live allocations of the same user
 		return fits[0].Username, fits[0].ID, nil
 	case r.AllocationID != "":
-		return "", "", broker.Errorf(broker.Refused, "terminal_user_refused", "cannot open a terminal on node %s: the node has no live allocation %s with that user (hostler node show %s)", nodeID, taskcatalog.Clean(r.AllocationID, 64), nodeID)
+		return "", "", broker.Errorf(broker.Refused, "terminal_user_refused",
+			"cannot open a terminal on node %s: the node has no live allocation %s with that user (hostler node show %s)", nodeID,
+			taskcatalog.Clean(r.AllocationID, 64), nodeID)
 	case r.Username != "":
 		return r.Username, "", nil
 	}
-	return "", "", broker.Errorf(broker.Invalid, "terminal_user_missing", "cannot open a terminal on node %s: the node has %d live allocations (name the user: --user)", nodeID, len(fits))
+	return "", "", broker.Errorf(broker.Invalid, "terminal_user_missing",
+		"cannot open a terminal on node %s: the node has %d live allocations (name the user: --user)", nodeID, len(fits))
 }
 
 // begin stores the task of a new session and takes the session.
-func (d *Service) begin(ctx context.Context, actor broker.Actor, s broker.TerminalSession, p taskcatalog.TerminalOpenParams, in broker.NodeStatus, size Size) error {
+func (d *Service) begin(ctx context.Context, actor broker.Actor, s broker.TerminalSession, p taskcatalog.TerminalOpenParams,
+	in broker.NodeStatus, size Size,
+) error {
 	if err := d.c.DB.PrepareTerminal(ctx, s.ID, p, in); err != nil {
 		return err
 	}
@@ -256,7 +268,8 @@ func (d *Service) checkAccess(ctx context.Context, operator, id string) (s broke
 		return s, nil, err
 	}
 	if no = a.Refusal(d.c.Now()); no == nil && s.OpenedBy != operator && !a.Operator.Role.Covers(broker.RolePlatformAdmin) {
-		no = broker.Errorf(broker.Forbidden, "terminal_not_yours", "cannot join terminal session %s: %s opened the session (open your own session)", s.ID, s.OpenedBy)
+		no = broker.Errorf(broker.Forbidden, "terminal_not_yours",
+			"cannot join terminal session %s: %s opened the session (open your own session)", s.ID, s.OpenedBy)
 	}
 	return s, no, nil
 }
@@ -318,10 +331,12 @@ func (d *Service) Mint(ctx context.Context, task broker.Task, keyDigest string) 
 		return m, err
 	}
 	if s.NodeID != task.NodeID || s.NodeEpoch != task.NodeEpoch {
-		return m, broker.Errorf(broker.Forbidden, "credential_refused", "cannot mint a token for task %s: session %s does not belong to the node's present enrolment", task.ID, s.ID)
+		return m, broker.Errorf(broker.Forbidden, "credential_refused",
+			"cannot mint a token for task %s: session %s does not belong to the node's present enrolment", task.ID, s.ID)
 	}
 	m = broker.Minted{Secret: rand.Text(), Expires: d.c.DB.Now().Add(tokenLife), Opens: "terminal/" + s.ID}
-	return m, d.c.DB.SetTerminalToken(ctx, s.ID, store.TerminalToken{Hash: pki.HashToken(m.Secret), Expires: m.Expires, KeyDigest: keyDigest})
+	return m,
+		d.c.DB.SetTerminalToken(ctx, s.ID, store.TerminalToken{Hash: pki.HashToken(m.Secret), Expires: m.Expires, KeyDigest: keyDigest})
 }
 
 // refused audits an operator's refusal and returns it unchanged.
@@ -330,7 +345,10 @@ func (d *Service) refused(ctx context.Context, by broker.OperatorToken, subject 
 	if !errors.As(err, &e) || e.Kind == broker.Internal || e.Kind == broker.Unavailable {
 		return err
 	}
-	if logged := d.c.DB.AuditRefusal(ctx, broker.AuditEntry{Actor: by.Name, Action: "terminal.refused", Subject: subject, Code: e.Code, Reason: taskcatalog.Clean(e.Message, 300)}); logged != nil {
+	if logged := d.c.DB.AuditRefusal(ctx, broker.AuditEntry{
+		Actor: by.Name, Action: "terminal.refused", Subject: subject, Code: e.Code,
+		Reason: taskcatalog.Clean(e.Message, 300),
+	}); logged != nil {
 		return logged
 	}
 	return err

@@ -146,7 +146,11 @@ func (d *Service) checkSession(ctx context.Context, st store.TerminalState, has 
 	case again:
 		d.runAside(s.ID, "send a node to its relay again", func(ctx context.Context) error { return d.resend(ctx, s) })
 	case orphan && s.Status == broker.TerminalOpen && d.settled(now) && !d.has(s.ID):
-		if _, err := d.c.DB.MoveTerminalSession(ctx, broker.System, s.ID, store.TerminalMove{To: broker.TerminalDetached, Reason: "its relay is gone", Replica: s.Replica}); err != nil && ctx.Err() == nil {
+		if _, err := d.c.DB.MoveTerminalSession(ctx, broker.System, s.ID,
+			store.TerminalMove{
+				To: broker.TerminalDetached, Reason: "its relay is gone",
+				Replica: s.Replica,
+			}); err != nil && ctx.Err() == nil {
 			d.c.Log.Warn("cannot detach a terminal session", zap.String("session", s.ID), zap.Error(err))
 		}
 	}
@@ -182,7 +186,8 @@ func (d *Service) checkGuest(ctx context.Context, id, by string) {
 	_, no, err := d.checkAccess(ctx, by, id)
 	switch {
 	case err != nil:
-		d.c.Log.Warn("cannot check whether an operator may stay in a session", zap.String("session", id), zap.String("operator", by), zap.Error(err))
+		d.c.Log.Warn("cannot check whether an operator may stay in a session", zap.String("session", id), zap.String("operator", by),
+			zap.Error(err))
 	case no != nil:
 		d.runAside(id, "disconnect an operator", func(context.Context) error { return d.c.Relay.Detach(id, by, no.Code, no.Message) })
 	}
@@ -196,7 +201,8 @@ func (d *Service) missing(st store.TerminalState, now time.Time) (code, reason s
 	switch {
 	case since.IsZero() || !o.Status.Ended() || o.Status == "": // the node is here, or on its way
 		return "", "", false
-	case o.Status == broker.TaskFailed && o.Outcome != taskcatalog.OutcomeInterrupted && (!o.Began || o.Code == "terminal_gone" || o.Code == "terminal_ending"):
+	case o.Status == broker.TaskFailed && o.Outcome != taskcatalog.OutcomeInterrupted &&
+		(!o.Began || o.Code == "terminal_gone" || o.Code == "terminal_ending"):
 		return cmp.Or(string(o.Code), "terminal_start_failed"), "the node could not open the session: " + o.Message, false
 	case !o.Began && (o.Status == broker.TaskExpired || o.Status == broker.TaskCanceled):
 		return "task_" + string(o.Status), "the node could not open the session: the task is " + string(o.Status), false
@@ -263,7 +269,8 @@ func (d *Service) closeOnNode(ctx context.Context, s broker.TerminalSession) err
 		err = d.withdraw(ctx, s)
 	}
 	if refused := (*broker.Error)(nil); errors.As(err, &refused) && refused.Kind != broker.Internal && refused.Kind != broker.Unavailable {
-		d.c.Log.Warn("cannot close a terminal session on its node", zap.String("session", s.ID), zap.String("node", s.NodeID), zap.Error(err))
+		d.c.Log.Warn("cannot close a terminal session on its node", zap.String("session", s.ID), zap.String("node", s.NodeID),
+			zap.Error(err))
 		err = nil
 	}
 	if err != nil {
@@ -275,7 +282,8 @@ func (d *Service) closeOnNode(ctx context.Context, s broker.TerminalSession) err
 // withdraw cancels the waiting terminal.open tasks of a closed session.
 func (d *Service) withdraw(ctx context.Context, s broker.TerminalSession) error {
 	open, _, err := d.c.DB.ListTasks(ctx, store.TaskFilter{
-		NodeID: s.NodeID, Type: "terminal.open", CorrelationID: s.ID, Statuses: []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched},
+		NodeID: s.NodeID, Type: "terminal.open", CorrelationID: s.ID,
+		Statuses: []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched},
 	})
 	for _, k := range open {
 		if _, err := d.c.Queue.Cancel(ctx, broker.System, k.ID, "its session has ended"); err != nil {

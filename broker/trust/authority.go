@@ -79,7 +79,8 @@ func Open(ctx context.Context, o Options) (*Authority, error) {
 		return nil, err
 	}
 	if missing := a.missing(); len(missing) > 0 {
-		return nil, broker.Errorf(broker.Refused, "key_mismatch", "cannot start with the keys in %s: the database's trust bundle names %s, which is not among them (give every replica the same keys)", o.Dir, strings.Join(missing, ", "))
+		return nil, broker.Errorf(broker.Refused, "key_mismatch",
+			"cannot start with the keys in %s: the database's trust bundle names %s, which is not among them (give every replica the same keys)", o.Dir, strings.Join(missing, ", "))
 	}
 	if err := a.sweep(); err != nil {
 		return nil, err
@@ -145,7 +146,9 @@ func (a *Authority) Refresh(ctx context.Context) error {
 		b, err = a.verified(raw)
 	}
 	if err != nil {
-		return broker.Errorf(broker.Refused, "key_mismatch", "cannot use trust bundle version %d of the database: no trust key in %s signed it (give every replica the same keys)", version, a.o.Dir)
+		return broker.Errorf(broker.Refused, "key_mismatch",
+			"cannot use trust bundle version %d of the database: no trust key in %s signed it (give every replica the same keys)", version,
+			a.o.Dir)
 	}
 	next := &inForce{raw: raw, bundle: b, roots: x509.NewCertPool()}
 	for _, k := range live(b, pki.UseRoot, a.o.Now()) {

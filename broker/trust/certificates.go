@@ -34,7 +34,9 @@ func (s serverCertificate) due(now time.Time) bool {
 // IssueNode issues a node certificate from the newest issuing CA and returns the certificate with
 // its chain up to the root. Codes: those of pki.CA.IssueNode; key_mismatch if this replica lacks
 // the newest CA's key.
-func (a *Authority) IssueNode(csr *x509.CertificateRequest, id pki.NodeIdentity, now time.Time, life time.Duration) (leaf *x509.Certificate, chain []*x509.Certificate, err error) {
+func (a *Authority) IssueNode(csr *x509.CertificateRequest, id pki.NodeIdentity, now time.Time, life time.Duration) (leaf *x509.Certificate,
+	chain []*x509.Certificate, err error,
+) {
 	k, err := a.issuing(newest)
 	if err != nil {
 		return nil, nil, err
@@ -172,5 +174,6 @@ func (a *Authority) issuing(which age) (ringKey, error) {
 			}
 		}
 	}
-	return ringKey{}, broker.Errorf(broker.Unavailable, "key_mismatch", "cannot issue certificates: this broker has no issuing CA under a root of the trust bundle in force (give every replica the same keys)")
+	return ringKey{}, broker.Errorf(broker.Unavailable, "key_mismatch",
+		"cannot issue certificates: this broker has no issuing CA under a root of the trust bundle in force (give every replica the same keys)")
 }

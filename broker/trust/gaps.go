@@ -44,7 +44,8 @@ func (a *Authority) complete(ctx context.Context) error {
 		return a.sweep()
 	}
 	if !slices.Equal(missing, a.lacked) {
-		a.o.Log.Warn("the list of keys that this replica lacks has changed (give every replica the same keys)", zap.Strings("missing", missing))
+		a.o.Log.Warn("the list of keys that this replica lacks has changed (give every replica the same keys)",
+			zap.Strings("missing", missing))
 	}
 	if err := a.o.DB.TellKeyGap(ctx, a.replica, missing); err != nil {
 		return err
@@ -69,7 +70,9 @@ func (a *Authority) checkGaps(ctx context.Context) error {
 	for _, g := range gaps {
 		each = append(each, g.Replica.Name+" lacks "+strings.Join(g.Lacks, " and "))
 	}
-	return broker.Errorf(broker.Refused, "replica_lacks_keys", "cannot finish the rotation: %s (copy the directory keys from a broker that has them; the broker reads new keys within %s)", strings.Join(each, ", "), rereadEvery)
+	return broker.Errorf(broker.Refused, "replica_lacks_keys",
+		"cannot finish the rotation: %s (copy the directory keys from a broker that has them; the broker reads new keys within %s)",
+		strings.Join(each, ", "), rereadEvery)
 }
 
 // sweep removes keys from the ring that the bundle retired, after a rotation finished by this

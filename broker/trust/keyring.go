@@ -66,7 +66,8 @@ func (r *keyring) load() error {
 	path := filepath.Join(r.dir, ringFile)
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return broker.Errorf(broker.Refused, "keys_missing", "cannot open the broker's keys: %s has no keys (make them with hostler-broker ca init)", r.dir)
+		return broker.Errorf(broker.Refused, "keys_missing",
+			"cannot open the broker's keys: %s has no keys (make them with hostler-broker ca init)", r.dir)
 	}
 	if err != nil {
 		return broker.Errorf(broker.Refused, "keys_unreadable", "cannot open the broker's keys: %v", err)
@@ -136,7 +137,8 @@ func (r *keyring) retire(use pki.KeyUse, id string) error {
 		delete(r.opened, k.ID)
 		if name, ok := strings.CutPrefix(k.URI, "file:"); ok && !strings.HasPrefix(name, "/") {
 			if err := os.Remove(filepath.Join(r.dir, filepath.Base(name))); err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return broker.Errorf(broker.Unavailable, "keys_unwritable", "cannot remove the retired %s key: %v (remove the file by hand)", k.Use, err)
+				return broker.Errorf(broker.Unavailable, "keys_unwritable",
+					"cannot remove the retired %s key: %v (remove the file by hand)", k.Use, err)
 			}
 		}
 	}
@@ -185,12 +187,14 @@ func (r *keyring) signer(k ringKey) (pki.Signer, error) {
 	}
 	key, err := pki.OpenSigner(r.absolute(k.URI))
 	if err != nil {
-		return pki.Signer{}, broker.Errorf(broker.Unavailable, string(taskcatalog.CodeOf(err, pki.CodeKeyUnreadable)), "cannot use %s key %s: %v", k.Use, k.ID, err)
+		return pki.Signer{}, broker.Errorf(broker.Unavailable, string(taskcatalog.CodeOf(err, pki.CodeKeyUnreadable)),
+			"cannot use %s key %s: %v", k.Use, k.ID, err)
 	}
 	if want, err := k.public(); err != nil {
 		return pki.Signer{}, err
 	} else if !samePublic(want, key.Public()) {
-		return pki.Signer{}, broker.Errorf(broker.Refused, "key_mismatch", "cannot use %s key %s: the key at its URI is another key (restore the key from your backup)", k.Use, k.ID)
+		return pki.Signer{}, broker.Errorf(broker.Refused, "key_mismatch",
+			"cannot use %s key %s: the key at its URI is another key (restore the key from your backup)", k.Use, k.ID)
 	}
 	r.opened[k.ID] = key
 	return pki.Signer{ID: k.ID, Key: key}, nil
@@ -239,7 +243,8 @@ func (k ringKey) public() (crypto.PublicKey, error) {
 	}
 	block, _ := pem.Decode([]byte(k.Public))
 	if block == nil {
-		return nil, broker.Errorf(broker.Refused, "keys_unreadable", "cannot read %s key %s in the key ring (restore it from your backup)", k.Use, k.ID)
+		return nil, broker.Errorf(broker.Refused, "keys_unreadable", "cannot read %s key %s in the key ring (restore it from your backup)",
+			k.Use, k.ID)
 	}
 	return x509.ParsePKIXPublicKey(block.Bytes)
 }

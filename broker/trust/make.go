@@ -42,7 +42,8 @@ func Exists(dir string) bool {
 // keys_exist, keys_unwritable.
 func Make(dir string, opts MakeOptions) (err error) {
 	if found, err := os.ReadDir(dir); len(found) > 0 {
-		return broker.Errorf(broker.Refused, "keys_exist", "cannot make keys: %s has keys, which nodes trust (rotate them with hostler trust rotate)", dir)
+		return broker.Errorf(broker.Refused, "keys_exist",
+			"cannot make keys: %s has keys, which nodes trust (rotate them with hostler trust rotate)", dir)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return broker.Errorf(broker.Invalid, "keys_unwritable", "cannot make keys: %v", err)
 	}

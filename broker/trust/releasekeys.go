@@ -49,11 +49,13 @@ func (a *Authority) RetireReleaseKey(ctx context.Context, actor broker.Actor, id
 	}
 	kept := without(next.Keys, id)
 	if len(kept) == len(next.Keys) {
-		return broker.Errorf(broker.NotFound, "release_key_unknown", "cannot retire release key %q: the trust bundle has no such release key (see hostler trust show)", taskcatalog.Clean(id, 64))
+		return broker.Errorf(broker.NotFound, "release_key_unknown",
+			"cannot retire release key %q: the trust bundle has no such release key (see hostler trust show)", taskcatalog.Clean(id, 64))
 	}
 	next.Keys = kept
 	if len(live(&next, pki.UseRelease, a.o.Now())) == 0 {
-		return broker.Errorf(broker.Refused, "release_key_last", "cannot retire release key %s: it is the last release key in force (add the next key first: hostler trust add-release-key)", id)
+		return broker.Errorf(broker.Refused, "release_key_last",
+			"cannot retire release key %s: it is the last release key in force (add the next key first: hostler trust add-release-key)", id)
 	}
 	return a.change(ctx, actor, next, "retire release key "+id, reason)
 }
@@ -67,7 +69,8 @@ func (a *Authority) ReleaseKeys() release.Keys {
 // change is refused, because the bundle to confirm and its date belong to the rotation.
 func (a *Authority) change(ctx context.Context, actor broker.Actor, next pki.TrustBundle, what, reason string) error {
 	if r, open := a.Rotation(); open {
-		return broker.Errorf(broker.Refused, "rotation_open", "cannot %s: the rotation of the %s key is not finished (finish it with hostler trust rotate --finish)", what, r.Use)
+		return broker.Errorf(broker.Refused, "rotation_open",
+			"cannot %s: the rotation of the %s key is not finished (finish it with hostler trust rotate --finish)", what, r.Use)
 	}
 	if err := a.publish(ctx, actor, next, fmt.Sprintf("%s: %s", what, reason)); err != nil {
 		return refused(what, err)

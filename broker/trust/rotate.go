@@ -48,7 +48,9 @@ func (a *Authority) Rotate(ctx context.Context, actor broker.Actor, use pki.KeyU
 		return Rotation{}, err
 	}
 	if r, open := a.Rotation(); open {
-		return Rotation{}, broker.Errorf(broker.Refused, "rotation_open", "cannot rotate the %s key: the rotation of the %s key from %s to %s is not finished (see hostler trust show)", use, r.Use, r.OldID, r.NewID)
+		return Rotation{}, broker.Errorf(broker.Refused, "rotation_open",
+			"cannot rotate the %s key: the rotation of the %s key from %s to %s is not finished (see hostler trust show)", use, r.Use,
+			r.OldID, r.NewID)
 	}
 	k, err := a.prepare(use)
 	if err != nil {
@@ -114,7 +116,8 @@ func (a *Authority) Finish(ctx context.Context, actor broker.Actor, leaveBehind 
 			return err
 		}
 		if n := open[r.OldID]; n > 0 {
-			return broker.Errorf(broker.Refused, "key_in_use", "cannot retire task key %s: %d open tasks carry its signature (wait for them, or cancel them)", r.OldID, n)
+			return broker.Errorf(broker.Refused, "key_in_use",
+				"cannot retire task key %s: %d open tasks carry its signature (wait for them, or cancel them)", r.OldID, n)
 		}
 	}
 	next, err := a.next(ctx)
@@ -155,7 +158,8 @@ func (a *Authority) checkConfirmed(ctx context.Context, leaveBehind []string) er
 		if len(unnamed) > most {
 			list += fmt.Sprintf(" and %d more", len(unnamed)-most)
 		}
-		return broker.Errorf(broker.Refused, "nodes_not_confirmed", "cannot finish the rotation: not confirmed by %s (wait for them, or name each one to leave it behind)", list)
+		return broker.Errorf(broker.Refused, "nodes_not_confirmed",
+			"cannot finish the rotation: not confirmed by %s (wait for them, or name each one to leave it behind)", list)
 	}
 	for _, id := range leaveBehind {
 		if _, err := a.o.DB.Node(ctx, id); err != nil {
@@ -232,7 +236,9 @@ func (a *Authority) publish(ctx context.Context, actor broker.Actor, next pki.Tr
 		seen[c.ID] = true
 		k, ok := a.ring.find(pki.UseTrust, c.ID)
 		if !ok {
-			return broker.Errorf(broker.Unavailable, "key_mismatch", "cannot sign trust bundle version %d: this broker does not have trust key %s (give every replica the same keys)", next.Version, c.ID)
+			return broker.Errorf(broker.Unavailable, "key_mismatch",
+				"cannot sign trust bundle version %d: this broker does not have trust key %s (give every replica the same keys)",
+				next.Version, c.ID)
 		}
 		s, err := a.ring.signer(k)
 		if err != nil {

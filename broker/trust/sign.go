@@ -12,7 +12,9 @@ import (
 // SignTask signs a task with the newest task key that the task's node has confirmed, and returns
 // the envelope and the key's id. Codes: node_left_behind if a rotation was finished without the
 // node, key_mismatch if this replica lacks the key.
-func (a *Authority) SignTask(ctx context.Context, task taskcatalog.Task, nodeTrustVersion int64) (envelope []byte, keyID string, err error) {
+func (a *Authority) SignTask(ctx context.Context, task taskcatalog.Task, nodeTrustVersion int64) (envelope []byte, keyID string,
+	err error,
+) {
 	candidates := live(a.current.Load().bundle, pki.UseTask, a.o.Now())
 	slices.Reverse(candidates) // newest first
 	switch {
@@ -46,9 +48,12 @@ func (a *Authority) SignTask(ctx context.Context, task taskcatalog.Task, nodeTru
 		return envelope, signer.ID, err
 	}
 	if len(candidates) > 0 {
-		return nil, "", broker.Errorf(broker.Unavailable, "key_mismatch", "cannot sign a task for node %s: this broker does not have task key %s (give every replica the same keys)", task.NodeID, candidates[0].ID)
+		return nil, "", broker.Errorf(broker.Unavailable, "key_mismatch",
+			"cannot sign a task for node %s: this broker does not have task key %s (give every replica the same keys)", task.NodeID,
+			candidates[0].ID)
 	}
-	return nil, "", broker.Errorf(broker.Refused, "node_left_behind", "cannot sign a task for node %s: the node confirmed trust bundle version %d, and no task key of that version is in use any more (enrol the node again)", task.NodeID, nodeTrustVersion)
+	return nil, "", broker.Errorf(broker.Refused, "node_left_behind",
+		"cannot sign a task for node %s: the node confirmed trust bundle version %d, and no task key of that version is in use any more (enrol the node again)", task.NodeID, nodeTrustVersion)
 }
 
 // StatementSigner returns the newest statement key in force that this replica has. Code:
@@ -60,5 +65,6 @@ func (a *Authority) StatementSigner(context.Context) (pki.Signer, error) {
 			return a.ring.signer(k)
 		}
 	}
-	return pki.Signer{}, broker.Errorf(broker.Unavailable, "key_mismatch", "cannot sign a statement: this broker has no statement key of the trust bundle in force (give every replica the same keys)")
+	return pki.Signer{}, broker.Errorf(broker.Unavailable, "key_mismatch",
+		"cannot sign a statement: this broker has no statement key of the trust bundle in force (give every replica the same keys)")
 }

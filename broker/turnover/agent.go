@@ -55,7 +55,8 @@ func (c *Chains) rotate(ctx context.Context, r *run) error {
 	case err != nil:
 		return taskstage.Records(err)
 	case n.IdentitySince.Before(r.State.TakenAt):
-		return chain.Fail(untrusted, "node %s reports a new key (task %s), and its certified key dates from %s", n.ID, k.ID, n.IdentitySince.Format(time.RFC3339)).With("identity_not_rotated", taskstage.Details(k))
+		return chain.Fail(untrusted, "node %s reports a new key (task %s), and its certified key dates from %s", n.ID, k.ID,
+			n.IdentitySince.Format(time.RFC3339)).With("identity_not_rotated", taskstage.Details(k))
 	}
 	r.Note(map[string]any{"task_id": k.ID, "identity_since": n.IdentitySince}, "the node has a new key")
 	return nil
@@ -64,7 +65,10 @@ func (c *Chains) rotate(ctx context.Context, r *run) error {
 // cleanStorage empties the places in the run's cleanup scope that a tenant could have written to.
 // A place that cannot be emptied is a warning, not a failure: the validation decides.
 func (c *Chains) cleanStorage(ctx context.Context, r *run) error {
-	k, err := c.request(ctx, r, residue, taskstage.Task{Type: "node.storage_cleanup", Params: taskcatalog.StorageCleanupParams{Scope: r.State.StorageCleanup}}, "")
+	k, err := c.request(ctx, r, residue, taskstage.Task{
+		Type:   "node.storage_cleanup",
+		Params: taskcatalog.StorageCleanupParams{Scope: r.State.StorageCleanup},
+	}, "")
 	if err != nil {
 		return err
 	}
@@ -73,9 +77,11 @@ func (c *Chains) cleanStorage(ctx context.Context, r *run) error {
 		return err
 	}
 	if result.Failed > 0 {
-		r.State.warn("the storage cleanup could not empty %d places (hostler task show %s); the validation judges them", result.Failed, k.ID)
+		r.State.warn("the storage cleanup could not empty %d places (hostler task show %s); the validation judges them", result.Failed,
+			k.ID)
 	}
-	r.Note(map[string]any{"task_id": k.ID, "files": result.FilesRemoved, "bytes": result.BytesRemoved, "failed": result.Failed}, "%d files with %d bytes were removed", result.FilesRemoved, result.BytesRemoved)
+	r.Note(map[string]any{"task_id": k.ID, "files": result.FilesRemoved, "bytes": result.BytesRemoved, "failed": result.Failed},
+		"%d files with %d bytes were removed", result.FilesRemoved, result.BytesRemoved)
 	return nil
 }
 

@@ -39,12 +39,14 @@ func (c *Chains) certify(ctx context.Context, r *run) error {
 	case err != nil && taskcatalog.CodeOf(err, "") == "":
 		return taskstage.Records(err) // a fault of the broker, not a statement of the node
 	case taskcatalog.CodeOf(err, "") == pki.CodeTooLarge:
-		return chain.Fail(inputError, "the turnover of node %s has more entries than fit in a certificate: %w", s.NodeID, err).With(string(pki.CodeTooLarge), nil)
+		return chain.Fail(inputError, "the turnover of node %s has more entries than fit in a certificate: %w", s.NodeID,
+			err).With(string(pki.CodeTooLarge), nil)
 	case err != nil:
 		if err := c.Nodes.Quarantine(ctx, s.NodeID, "its turnover cannot be certified: "+err.Error()); err != nil {
 			return taskstage.Records(err)
 		}
-		return chain.Fail(untrusted, "the evidence of node %s about its turnover does not verify: %w", s.NodeID, err).With(string(taskcatalog.CodeOf(err, "certificate_refused")), nil)
+		return chain.Fail(untrusted, "the evidence of node %s about its turnover does not verify: %w", s.NodeID,
+			err).With(string(taskcatalog.CodeOf(err, "certificate_refused")), nil)
 	}
 	if s.certified(clean.ID, verdict); s.MeetsPolicy {
 		r.Note(map[string]string{"certificate_id": clean.ID}, "certificate %s meets the policy", clean.ID)
@@ -70,7 +72,8 @@ func (c *Chains) refuseShortfall(ctx context.Context, r *run, v certificate.Verd
 	if len(v.Shortfalls) > 0 {
 		first = v.Shortfalls[0].Message
 	}
-	f := chain.Fail(short, "certificate %s of node %s does not meet the policy: %s%s", s.Issued, s.NodeID, first, more(len(v.Shortfalls)-1)).
+	f := chain.Fail(short, "certificate %s of node %s does not meet the policy: %s%s", s.Issued, s.NodeID, first,
+		more(len(v.Shortfalls)-1)).
 		With("policy_not_met", map[string]any{"certificate_id": s.Issued, "shortfalls": s.Shortfalls})
 	for _, h := range hints {
 		if slices.Contains(s.Shortfalls, string(h.code)) {
@@ -103,16 +106,40 @@ var hints = []struct {
 }{
 	{certificate.CodeRootNeedsFreshOS, "", "cancel this run and " + reimage + ": its tenant had root"},
 	{certificate.CodeEnvironment, "", "cancel this run and " + reimage + ": the policy asks for a fresh system"},
-	{certificate.CodeDeviceMissing, "", "put the device back, or record what happened to it (hostler certificate attest NODE --device SERIAL --method destroyed|removed --witness W), then retry"},
-	{certificate.CodeDeviceUnexpected, "", "remove the device, or accept it (hostler node device accept NODE SERIAL --reason R), then retry"},
+	{
+		certificate.CodeDeviceMissing, "",
+		"put the device back, or record what happened to it (hostler certificate attest NODE --device SERIAL --method destroyed|removed --witness W), then retry",
+	},
+	{
+		certificate.CodeDeviceUnexpected, "",
+		"remove the device, or accept it (hostler node device accept NODE SERIAL --reason R), then retry",
+	},
 	{taskcatalog.CodeDiskNoSize, unerased, nextNoSize + "; then cancel this run and start another"},
 	{taskcatalog.CodeDiskSmaller, unerased, nextSmaller("NODE") + "; then cancel this run and start another"},
-	{taskcatalog.CodeDiskNotSystem, unerased, "find out why the node reports another system disk than is recorded; then reimage the node, or record the disk as a system disk (hostler node device accept NODE SERIAL --system --reason R)"},
-	{taskcatalog.CodeDiskTransportDiffers, unerased, "find out what the disk is; if it is not the machine's own disk, record this (hostler node device accept NODE SERIAL --reason R), then retry"},
-	{taskcatalog.CodeDiskRoleUnrecorded, unerased, "record which disks the system runs from (hostler node device accept NODE SERIAL --system --reason R), or reimage the node, then retry"},
-	{taskcatalog.CodeDiskNotLocal, chain.Class(broker.EraseDowngraded), "detach the disk, or let the site's policy accept it (accept_network_disks), then cancel this run and start another"},
-	{certificate.CodeBelowPolicy, chain.Class(broker.EraseDowngraded), "erase the disks, or let the site's policy accept less (disk_grade, accept_system_disk), then cancel this run and start another; or accept the one disk (hostler decommission accept-downgrade RUN --device SERIAL --reason R), then retry"},
-	{certificate.CodeDowngrade, chain.Class(broker.EraseDowngraded), "erase all disks again, completely (--erase secure), replace the disk, or let the site's policy accept it (accept_erase_downgrade); then cancel this run and start another; or accept the one disk as it is (hostler decommission accept-downgrade RUN --device SERIAL --reason R), then retry"},
+	{
+		taskcatalog.CodeDiskNotSystem, unerased,
+		"find out why the node reports another system disk than is recorded; then reimage the node, or record the disk as a system disk (hostler node device accept NODE SERIAL --system --reason R)",
+	},
+	{
+		taskcatalog.CodeDiskTransportDiffers, unerased,
+		"find out what the disk is; if it is not the machine's own disk, record this (hostler node device accept NODE SERIAL --reason R), then retry",
+	},
+	{
+		taskcatalog.CodeDiskRoleUnrecorded, unerased,
+		"record which disks the system runs from (hostler node device accept NODE SERIAL --system --reason R), or reimage the node, then retry",
+	},
+	{
+		taskcatalog.CodeDiskNotLocal, chain.Class(broker.EraseDowngraded),
+		"detach the disk, or let the site's policy accept it (accept_network_disks), then cancel this run and start another",
+	},
+	{
+		certificate.CodeBelowPolicy, chain.Class(broker.EraseDowngraded),
+		"erase the disks, or let the site's policy accept less (disk_grade, accept_system_disk), then cancel this run and start another; or accept the one disk (hostler decommission accept-downgrade RUN --device SERIAL --reason R), then retry",
+	},
+	{
+		certificate.CodeDowngrade, chain.Class(broker.EraseDowngraded),
+		"erase all disks again, completely (--erase secure), replace the disk, or let the site's policy accept it (accept_erase_downgrade); then cancel this run and start another; or accept the one disk as it is (hostler decommission accept-downgrade RUN --device SERIAL --reason R), then retry",
+	},
 }
 
 // counted are the stages whose tasks prove the certificate's content: all stages after the
@@ -132,8 +159,11 @@ func (c *Chains) statement(ctx context.Context, r *run) (*certificate.Clean, err
 		return nil, err
 	}
 	out := &certificate.Clean{
-		ID:          fmt.Sprintf("%s.%d", r.ID, r.Attempt),
-		Node:        certificate.Node{ID: n.ID, Epoch: n.Epoch, Hostname: n.Hostname, Site: n.Site, SKU: n.SKU, Serial: parts.Facts.ChassisSerial, IdentitySince: n.IdentitySince},
+		ID: fmt.Sprintf("%s.%d", r.ID, r.Attempt),
+		Node: certificate.Node{
+			ID: n.ID, Epoch: n.Epoch, Hostname: n.Hostname, Site: n.Site, SKU: n.SKU,
+			Serial: parts.Facts.ChassisSerial, IdentitySince: n.IdentitySince,
+		},
 		Run:         certificate.Run{ID: r.ID, Mode: string(s.Mode), Reason: s.Reason, StartedAt: s.TakenAt},
 		Environment: environment(s, n),
 		Policy:      policyOf(s.Policy),
@@ -283,7 +313,10 @@ func validated(out *certificate.Clean, taskID string, p *certificate.Proof) erro
 		}
 	}
 	for _, name := range untold { // an agent that does not know the check has not looked
-		v.ChecksNotMade = append(v.ChecksNotMade, taskcatalog.Check{Name: name, Reason: "the node's agent does not report it (update the agent)"})
+		v.ChecksNotMade = append(v.ChecksNotMade, taskcatalog.Check{
+			Name:   name,
+			Reason: "the node's agent does not report it (update the agent)",
+		})
 		if v.Verdict == taskcatalog.VerdictClean {
 			v.Verdict = taskcatalog.VerdictInconclusive
 		}

@@ -54,8 +54,12 @@ func disks(s *Turnover, out *certificate.Clean, parts Parts) {
 		down := certificate.Downgrade{Asked: certificate.MethodOverwrite}
 		switch system := is.Use == broker.DiskSystem; {
 		case is.Use == broker.DiskNetwork:
-			row.Code, row.Message = taskcatalog.CodeDiskNotLocal, "the disk is not the machine's own: its transport is "+taskcatalog.Clean(is.Transport, 40)
-			row.Exclusions = []certificate.Exclusion{{Reason: "not_local_" + strings.ReplaceAll(is.Transport, " ", "_"), Bytes: uint64(max(is.SizeBytes, 0))}}
+			row.Code, row.Message = taskcatalog.CodeDiskNotLocal, "the disk is not the machine's own: its transport is "+
+				taskcatalog.Clean(is.Transport, 40)
+			row.Exclusions = []certificate.Exclusion{{
+				Reason: "not_local_" + strings.ReplaceAll(is.Transport, " ", "_"),
+				Bytes:  uint64(max(is.SizeBytes, 0)),
+			}}
 			if s.Policy.AcceptNetworkDisks {
 				down.Reason, down.AcceptedBy, down.Because = row.Message, "policy", "accept_network_disks"
 			}
@@ -125,7 +129,11 @@ func acceptDowngrades(least string, out *certificate.Clean) {
 // cleaned is the task that deleted the tenant's files; empty: none succeeded.
 func (s *Turnover) cleaned(out *certificate.Clean) (taskID string) {
 	did, asked := s.lastTask("cleanup_storage")
-	if asked && slices.ContainsFunc(out.Tasks, func(t certificate.Task) bool { return t.ID == did.ID && t.Outcome == taskcatalog.OutcomeSucceeded }) {
+	if asked &&
+		slices.ContainsFunc(out.Tasks, func(t certificate.Task) bool {
+			return t.ID == did.ID &&
+				t.Outcome == taskcatalog.OutcomeSucceeded
+		}) {
 		return did.ID
 	}
 	return ""
@@ -133,7 +141,8 @@ func (s *Turnover) cleaned(out *certificate.Clean) (taskID string) {
 
 // madeByMAAS maps MAAS's words for an erase to methods.
 var madeByMAAS = map[string]certificate.Method{
-	maas.EraseQuick: certificate.MethodMAASQuickErase, maas.EraseSecure: certificate.MethodMAASSecureErase, maas.EraseOverwrite: certificate.MethodMAASSecureErase,
+	maas.EraseQuick: certificate.MethodMAASQuickErase, maas.EraseSecure: certificate.MethodMAASSecureErase,
+	maas.EraseOverwrite: certificate.MethodMAASSecureErase,
 }
 
 // byMAAS is MAAS's treatment of a disk at the release of the machine, and the reason why the

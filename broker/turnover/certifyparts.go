@@ -86,7 +86,8 @@ func gpus(out *certificate.Clean, parts Parts) {
 			return
 		}
 		row := certificate.Device{
-			Kind: certificate.KindGPU, UUID: uuid, Serial: serial, Model: model, Expected: expected, Found: found, Method: certificate.MethodNone,
+			Kind: certificate.KindGPU, UUID: uuid, Serial: serial, Model: model, Expected: expected, Found: found,
+			Method:       certificate.MethodNone,
 			Verification: taskcatalog.OverwriteNone, Verdict: taskcatalog.VerdictInconclusive, Message: "no scrub reported on it",
 		}
 		if !found {
@@ -95,7 +96,8 @@ func gpus(out *certificate.Clean, parts Parts) {
 		out.Devices = append(out.Devices, row)
 	}
 	for _, g := range parts.GPUs {
-		add(g.UUID, g.Serial, g.Name, true, slices.ContainsFunc(parts.Facts.GPUs, func(f taskcatalog.GPUFacts) bool { return f.UUID == g.UUID }))
+		add(g.UUID, g.Serial, g.Name, true, slices.ContainsFunc(parts.Facts.GPUs,
+			func(f taskcatalog.GPUFacts) bool { return f.UUID == g.UUID }))
 	}
 	for _, d := range ofKind(parts.Devices, broker.DeviceGPU) {
 		unexpected := d.State == broker.DeviceUnexpected
@@ -111,7 +113,8 @@ const inventory = "inventory"
 func nics(out *certificate.Clean, parts Parts) {
 	v := &out.Validation
 	unseen := func(check taskcatalog.Check) bool { return check.Name == inventory }
-	if v.TaskID == "" || out.FindingsOmitted > 0 || slices.ContainsFunc(v.ChecksNotMade, unseen) || slices.ContainsFunc(v.NotApplicable, unseen) {
+	if v.TaskID == "" || out.FindingsOmitted > 0 || slices.ContainsFunc(v.ChecksNotMade, unseen) ||
+		slices.ContainsFunc(v.NotApplicable, unseen) {
 		return
 	}
 	for _, mac := range slices.Compact(slices.Sorted(slices.Values(parts.NICs))) {

@@ -30,7 +30,8 @@ func (c *Chains) tenant(ctx context.Context, s *Turnover, out *certificate.Clean
 			a.EndedAt = s.TakenAt // ended by force; the user goes with the system
 		}
 		if a.Live() {
-			return chain.Fail(ambiguity, "allocation %s is on node %s again, or was never ended", a.Describe(), s.NodeID).With("allocation_live", nil)
+			return chain.Fail(ambiguity, "allocation %s is on node %s again, or was never ended", a.Describe(),
+				s.NodeID).With("allocation_live", nil)
 		}
 		all[i], root = a, root || a.HadRoot
 	}
@@ -53,8 +54,9 @@ func (c *Chains) tenant(ctx context.Context, s *Turnover, out *certificate.Clean
 	for _, d := range parts.Devices {
 		if d.State == broker.DeviceRemoved && d.Since.After(since) && !parts.attested(d) {
 			out.Exposures = append(out.Exposures, certificate.Exposure{
-				Code:    certificate.ExposureAcceptedGone,
-				Message: fmt.Sprintf("%s %s is gone, with the data on it; accepted at %s because: %s", d.Kind, d.ID, d.Since.UTC().Format(time.RFC3339), d.Reason),
+				Code: certificate.ExposureAcceptedGone,
+				Message: fmt.Sprintf("%s %s is gone, with the data on it; accepted at %s because: %s", d.Kind, d.ID,
+					d.Since.UTC().Format(time.RFC3339), d.Reason),
 			})
 		}
 	}

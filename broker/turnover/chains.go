@@ -44,14 +44,36 @@ func (c *Chains) Of(m Mode) (chain.Chain[Turnover], bool) {
 // SoftReset cleans a node without a new system.
 func (c *Chains) SoftReset() chain.Chain[Turnover] {
 	stages := []stage{
-		{Name: "disable_node", Do: c.disable, Undo: c.keepFromUse, Retry: retries("disable_node"), Limit: within(records), About: aboutDisable},
+		{
+			Name: "disable_node", Do: c.disable, Undo: c.keepFromUse, Retry: retries("disable_node"), Limit: within(records),
+			About: aboutDisable,
+		},
 		{Name: "drain_node", Do: c.drain, Retry: retries("drain_node"), Limit: drainLimit, Waivable: true, About: aboutDrain},
-		{Name: "rotate_node_identity", Do: c.rotate, Retry: retries("rotate_node_identity"), Limit: taskLimit("node.rotate_identity"), About: aboutRotate},
-		{Name: "cleanup_storage", Done: c.nothingToClean, Do: c.cleanStorage, Retry: retries("cleanup_storage"), Limit: taskLimit("node.storage_cleanup"), Waivable: true, About: aboutCleanup},
-		{Name: "erase_local_disks", Done: c.nothingToErase, Do: c.eraseDisks, Retry: retries("erase_local_disks"), Limit: taskLimit("node.disk_erase"), About: aboutErase},
-		{Name: "scrub_gpu", Done: c.noGPUs, Do: c.scrub, Retry: retries("scrub_gpu"), Limit: taskLimit("node.gpu_scrub"), About: aboutScrub},
-		{Name: "validate_clean_node", Do: c.validate, Retry: retries("validate_clean_node"), Limit: taskLimit("node.validate_clean"), About: aboutValidate},
-		{Name: "issue_clean_certificate", Do: c.refuseStale(c.certify), Retry: retries("issue_clean_certificate"), Limit: within(records), About: aboutCertify},
+		{
+			Name: "rotate_node_identity", Do: c.rotate, Retry: retries("rotate_node_identity"), Limit: taskLimit("node.rotate_identity"),
+			About: aboutRotate,
+		},
+		{
+			Name: "cleanup_storage", Done: c.nothingToClean, Do: c.cleanStorage, Retry: retries("cleanup_storage"),
+			Limit: taskLimit("node.storage_cleanup"), Waivable: true, About: aboutCleanup,
+		},
+		{
+			Name: "erase_local_disks", Done: c.nothingToErase, Do: c.eraseDisks, Retry: retries("erase_local_disks"),
+			Limit: taskLimit("node.disk_erase"), About: aboutErase,
+		},
+		{
+			Name: "scrub_gpu", Done: c.noGPUs, Do: c.scrub, Retry: retries("scrub_gpu"), Limit: taskLimit("node.gpu_scrub"),
+			About: aboutScrub,
+		},
+		{
+			Name: "validate_clean_node", Do: c.validate, Retry: retries("validate_clean_node"), Limit: taskLimit("node.validate_clean"),
+			About: aboutValidate,
+		},
+		{
+			Name: "issue_clean_certificate", Do: c.refuseStale(c.certify), Retry: retries("issue_clean_certificate"),
+			Limit: within(records),
+			About: aboutCertify,
+		},
 		{Name: "enable_node", Do: c.enable, Retry: retries("enable_node"), Limit: within(records), About: aboutEnable},
 	}
 	rotated := 1 + slices.IndexFunc(stages, func(s stage) bool { return s.Name == "rotate_node_identity" })
@@ -67,8 +89,15 @@ func (c *Chains) SoftReset() chain.Chain[Turnover] {
 // inspection has ended.
 func (c *Chains) StorageCleanup() chain.Chain[Turnover] {
 	return chain.Chain[Turnover]{Kind: StorageCleanup.Kind(), Stages: []stage{
-		{Name: "cleanup_storage", Do: c.quarantineOnFailure(c.cleanVacant, "node.storage_cleanup"), Undo: c.quarantineUninspected, Retry: retries("cleanup_storage"), Limit: keptWithin("node.storage_cleanup"), About: aboutCleanup},
-		{Name: "validate_clean_node", Do: c.quarantineOnFailure(c.validate, "node.validate_clean"), Retry: retries("validate_clean_node"), Limit: keptWithin("node.validate_clean"), About: aboutValidate},
+		{
+			Name: "cleanup_storage", Do: c.quarantineOnFailure(c.cleanVacant, "node.storage_cleanup"), Undo: c.quarantineUninspected,
+			Retry: retries("cleanup_storage"), Limit: keptWithin("node.storage_cleanup"), About: aboutCleanup,
+		},
+		{
+			Name: "validate_clean_node", Do: c.quarantineOnFailure(c.validate, "node.validate_clean"),
+			Retry: retries("validate_clean_node"),
+			Limit: keptWithin("node.validate_clean"), About: aboutValidate,
+		},
 	}}
 }
 
@@ -125,14 +154,16 @@ var (
 
 func aboutDrain(s Turnover) chain.About {
 	return chain.About{
-		Touches: "the node: sessions and processes of its users end, and their accounts go", Destructive: "its users' memory and home directories",
-		Expected: time.Duration(s.Policy.DrainGraceSeconds)*time.Second + 30*time.Second,
+		Touches:     "the node: sessions and processes of its users end, and their accounts go",
+		Destructive: "its users' memory and home directories",
+		Expected:    time.Duration(s.Policy.DrainGraceSeconds)*time.Second + 30*time.Second,
 	}
 }
 
 func aboutCleanup(s Turnover) chain.About {
 	return chain.About{
-		Touches: "the node: " + s.StorageCleanup + " storage", Destructive: "temporary and scratch space, homes, containers, dumps, swap", Expected: 2 * time.Minute,
+		Touches: "the node: " + s.StorageCleanup + " storage", Destructive: "temporary and scratch space, homes, containers, dumps, swap",
+		Expected: 2 * time.Minute,
 	}
 }
 
@@ -140,7 +171,10 @@ func aboutErase(s Turnover) chain.About {
 	if s.Erase == EraseNone {
 		return chain.About{Touches: "nothing: no erase was requested"}
 	}
-	return chain.About{Touches: "the node: each disk except the system disks", Destructive: "all that is on these disks", Expected: 10 * time.Minute}
+	return chain.About{
+		Touches: "the node: each disk except the system disks", Destructive: "all that is on these disks",
+		Expected: 10 * time.Minute,
+	}
 }
 
 // nothingToClean reports that no storage cleanup was requested.

@@ -32,7 +32,10 @@ func (c *Chains) noGPUs(ctx context.Context, r *run) (bool, error) {
 }
 
 func (p Parts) hasGPUs() bool {
-	expected := slices.ContainsFunc(p.Devices, func(d broker.Device) bool { return d.Kind == broker.DeviceGPU && d.State != broker.DeviceRemoved })
+	expected := slices.ContainsFunc(p.Devices, func(d broker.Device) bool {
+		return d.Kind == broker.DeviceGPU &&
+			d.State != broker.DeviceRemoved
+	})
 	return len(p.GPUs) > 0 || len(p.Facts.GPUs) > 0 || expected
 }
 
@@ -50,7 +53,8 @@ func (c *Chains) parts(ctx context.Context, r *run) (Parts, error) {
 }
 
 func factsUnknown(r *run) *chain.Failure {
-	return chain.Fail(inputError, "node %s has never reported its hardware, so it is not known what must be cleaned", r.State.NodeID).With("facts_unknown", nil).
+	return chain.Fail(inputError, "node %s has never reported its hardware, so it is not known what must be cleaned",
+		r.State.NodeID).With("facts_unknown", nil).
 		Next("restart the agent of node %s, which then reports its hardware; then retry", r.State.NodeID)
 }
 
@@ -77,7 +81,8 @@ func (c *Chains) scrub(ctx context.Context, r *run) error {
 			continue
 		}
 		if wrong == "" {
-			wrong = "GPU " + taskcatalog.Clean(g.UUID, 64) + " is " + string(g.Verdict) + ": " + taskcatalog.Clean(string(g.Code)+" "+g.Message, 200)
+			wrong = "GPU " + taskcatalog.Clean(g.UUID, 64) + " is " + string(g.Verdict) + ": " +
+				taskcatalog.Clean(string(g.Code)+" "+g.Message, 200)
 		}
 		if slices.Contains(scrubClasses, g.Code) {
 			class = chain.Class(g.Code)
@@ -126,10 +131,13 @@ func (c *Chains) validate(ctx context.Context, r *run) error {
 		return err
 	}
 	if told {
-		r.Note(map[string]any{"task_id": k.ID, "checks": result.ChecksMade, "report_only": r.State.Policy.ReportOnly}, "the node is %s only by checks that do not count: the policy accepts their findings, or they count only in a fresh system", k.Verdict)
+		r.Note(map[string]any{"task_id": k.ID, "checks": result.ChecksMade, "report_only": r.State.Policy.ReportOnly},
+			"the node is %s only by checks that do not count: the policy accepts their findings, or they count only in a fresh system",
+			k.Verdict)
 		return nil
 	}
-	return c.unclean(ctx, r, residue, k, "the node is %s: %d findings, %d checks not made", k.Verdict, result.Findings, result.ChecksNotMade)
+	return c.unclean(ctx, r, residue, k, "the node is %s: %d findings, %d checks not made", k.Verdict, result.Findings,
+		result.ChecksNotMade)
 }
 
 // validateFresh inspects a system that MAAS has just installed. Such a system has new keys and
@@ -144,7 +152,10 @@ func (c *Chains) validateFresh(ctx context.Context, r *run) error {
 	case environment(&r.State, n) != certificate.FreshOS:
 		return c.validate(ctx, r) // it is unknown who was on the node before
 	}
-	k, err := c.request(ctx, r, residue, taskstage.Task{Type: "node.validate_clean", Params: taskcatalog.ValidateCleanParams{TakeBaseline: true}}, forBaseline)
+	k, err := c.request(ctx, r, residue, taskstage.Task{
+		Type:   "node.validate_clean",
+		Params: taskcatalog.ValidateCleanParams{TakeBaseline: true},
+	}, forBaseline)
 	if err != nil {
 		return err
 	}
@@ -153,7 +164,8 @@ func (c *Chains) validateFresh(ctx context.Context, r *run) error {
 	case err != nil:
 		return taskstage.Records(err)
 	case len(unlike) > 0:
-		err := c.unclean(ctx, r, residue, k, "the fresh system differs from the node's first system: %s%s", taskcatalog.Clean(unlike[0], 200), andOthers(len(unlike)-1))
+		err := c.unclean(ctx, r, residue, k, "the fresh system differs from the node's first system: %s%s",
+			taskcatalog.Clean(unlike[0], 200), andOthers(len(unlike)-1))
 		if f, failed := errors.AsType[*chain.Failure](err); failed {
 			return f.Next("review the differences (hostler node baseline diff %s); if they come from the image, accept the baseline (hostler node baseline accept %s --reason R), then retry", r.State.NodeID, r.State.NodeID)
 		}

@@ -21,7 +21,10 @@ func (c *Chains) diagnose(ctx context.Context, r *run, f chain.Failure) map[stri
 	if err != nil || class == broker.AgentEnrollmentFailure && n.Epoch <= r.State.Machine.Epoch {
 		return nil
 	}
-	k, err := c.Nodes.Request(ctx, taskstage.Task{Key: r.Key() + "/diagnostics", NodeID: n.ID, Type: "node.diagnostics", Params: taskcatalog.DiagnosticsParams{}, RunID: r.ID})
+	k, err := c.Nodes.Request(ctx, taskstage.Task{
+		Key: r.Key() + "/diagnostics", NodeID: n.ID, Type: "node.diagnostics",
+		Params: taskcatalog.DiagnosticsParams{}, RunID: r.ID,
+	})
 	if err != nil {
 		return nil
 	}

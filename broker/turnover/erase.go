@@ -63,7 +63,8 @@ func (c *Chains) eraseDisks(ctx context.Context, r *run) error {
 	}
 	for _, d := range result.Disks {
 		if d.Verdict != taskcatalog.VerdictClean {
-			return c.unclean(ctx, r, unerased, k, "disk %s is not erased: %s %s", taskcatalog.Clean(d.Serial+" "+d.Name, 100), d.Code, taskcatalog.Clean(d.Message, 200))
+			return c.unclean(ctx, r, unerased, k, "disk %s is not erased: %s %s", taskcatalog.Clean(d.Serial+" "+d.Name, 100), d.Code,
+				taskcatalog.Clean(d.Message, 200))
 		}
 	}
 	r.Note(map[string]any{"task_id": k.ID, "disks": len(result.Disks)}, "%d disks are erased", len(result.Disks))
@@ -86,7 +87,8 @@ func (c *Chains) unreached(ctx context.Context, r *run, all []broker.JudgedDisk)
 			continue
 		}
 		f := chain.Fail(unerased, "disk %s is not erased: %s", taskcatalog.Clean(d.Serial+" "+d.Name, 100), d.Why).
-			With(string(d.Code), map[string]any{"disk": d.ID, "size_bytes": d.SizeBytes, "recorded_bytes": d.Recorded}).Next("%s; then retry", next)
+			With(string(d.Code), map[string]any{"disk": d.ID, "size_bytes": d.SizeBytes, "recorded_bytes": d.Recorded}).
+			Next("%s; then retry", next)
 		if err := c.Nodes.Quarantine(ctx, r.State.NodeID, f.Message); err != nil {
 			return taskstage.Records(err)
 		}

@@ -49,7 +49,8 @@ func (c *Chains) refuseStale(do func(context.Context, *run) error) func(context.
 			return taskstage.Records(err)
 		}
 		if valid := time.Duration(r.State.Policy.CertificateValidSeconds) * time.Second; r.Now.Sub(t.EndedAt) >= valid {
-			return chain.Fail(untrusted, "node %s was last checked at %s, longer ago than a certificate is valid", r.State.NodeID, t.EndedAt.Format(time.RFC3339)).
+			return chain.Fail(untrusted, "node %s was last checked at %s, longer ago than a certificate is valid", r.State.NodeID,
+				t.EndedAt.Format(time.RFC3339)).
 				With("evidence_stale", map[string]any{"task_id": looked.ID, "at": t.EndedAt}).
 				Next("rerun: the node is cleaned and checked again")
 		}

@@ -31,9 +31,11 @@ func (c *Chains) refuseConflict(s stage) stage {
 			if r.State.Mode == Reimage {
 				anew = "restart-clean, which deploys the machine again"
 			}
-			return chain.Fail(ambiguity, "node %s: at %s two machines used its identity, and either may have signed the evidence", r.State.NodeID, seen.Format(time.RFC3339)).
+			return chain.Fail(ambiguity, "node %s: at %s two machines used its identity, and either may have signed the evidence",
+				r.State.NodeID, seen.Format(time.RFC3339)).
 				With(conflictCode, map[string]any{"at": seen}).
-				Next("find out which other machine has the key of node %s; then %s", r.State.Hostname, strings.ReplaceAll(anew, "NODE", r.State.Hostname))
+				Next("find out which other machine has the key of node %s; then %s", r.State.Hostname,
+					strings.ReplaceAll(anew, "NODE", r.State.Hostname))
 		}
 		return do(ctx, r)
 	}

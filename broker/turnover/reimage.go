@@ -29,9 +29,18 @@ type Machines interface {
 // answers; the inspection that counts runs in the fresh system, where the tenant never was.
 func (c *Chains) Reimage() chain.Chain[Turnover] {
 	stages := []stage{
-		{Name: "disable_node", Do: c.disable, Undo: c.keepFromUse, Retry: retries("disable_node"), Limit: within(records), About: aboutDisable},
-		{Name: "drain_node", Do: c.bestEffort(c.drain, c.takeOutOfService), Retry: retries("drain_node"), Waivable: true, About: aboutDrain},
-		{Name: "cleanup_storage", Done: c.nothingToClean, Do: c.bestEffort(c.cleanStorage, nil), Retry: retries("cleanup_storage"), Waivable: true, About: aboutCleanup},
+		{
+			Name: "disable_node", Do: c.disable, Undo: c.keepFromUse, Retry: retries("disable_node"), Limit: within(records),
+			About: aboutDisable,
+		},
+		{
+			Name: "drain_node", Do: c.bestEffort(c.drain, c.takeOutOfService), Retry: retries("drain_node"), Waivable: true,
+			About: aboutDrain,
+		},
+		{
+			Name: "cleanup_storage", Done: c.nothingToClean, Do: c.bestEffort(c.cleanStorage, nil), Retry: retries("cleanup_storage"),
+			Waivable: true, About: aboutCleanup,
+		},
 		c.onMachine(c.MAAS.LoadSite()),
 		c.release(),
 	}
@@ -39,9 +48,20 @@ func (c *Chains) Reimage() chain.Chain[Turnover] {
 		stages = append(stages, c.refuseFormerSystem(c.cutOffFirst(c.onMachine(s))))
 	}
 	for _, s := range []stage{
-		{Name: "scrub_gpu", Done: c.noGPUs, Do: c.scrub, Retry: retries("scrub_gpu"), Limit: taskLimit("node.gpu_scrub"), About: aboutScrub},
-		{Name: "validate_clean_node", Do: c.validateFresh, Retry: retries("validate_clean_node"), Limit: taskLimit("node.validate_clean"), About: aboutValidate},
-		{Name: "issue_clean_certificate", Do: c.refuseStale(c.certify), Retry: retries("issue_clean_certificate"), Limit: within(records), About: aboutCertify},
+		{
+			Name: "scrub_gpu", Done: c.noGPUs, Do: c.scrub, Retry: retries("scrub_gpu"), Limit: taskLimit("node.gpu_scrub"),
+			About: aboutScrub,
+		},
+		{
+			Name: "validate_clean_node", Do: c.validateFresh, Retry: retries("validate_clean_node"),
+			Limit: taskLimit("node.validate_clean"),
+			About: aboutValidate,
+		},
+		{
+			Name: "issue_clean_certificate", Do: c.refuseStale(c.certify), Retry: retries("issue_clean_certificate"),
+			Limit: within(records),
+			About: aboutCertify,
+		},
 		{Name: "enable_node", Do: c.enable, Retry: retries("enable_node"), Limit: within(records), About: aboutEnable},
 	} {
 		stages = append(stages, c.refuseConflict(c.refuseFormerSystem(s)))
@@ -217,7 +237,8 @@ func (c *Chains) refuseFormerSystem(s stage) stage {
 			return taskstage.Records(err)
 		case at.After(r.State.HeardAt):
 			r.State.HeardAt = at
-			return chain.Fail(ambiguity, "node %s: the previous OS is still running: its old certificate was used from %s at %s", r.State.NodeID, from, at.Format(time.RFC3339)).
+			return chain.Fail(ambiguity, "node %s: the previous OS is still running: its old certificate was used from %s at %s",
+				r.State.NodeID, from, at.Format(time.RFC3339)).
 				With("previous_os_alive", map[string]any{"remote": from, "at": at}).
 				Next("find out what the machine boots from, and which other machine has its disk; then resume, or restart-clean. If only a copy of the node's former key was used: hostler drift resolve %s", r.State.Hostname)
 		}

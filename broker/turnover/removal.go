@@ -31,19 +31,43 @@ type Removals interface {
 // The certificate is made when MAAS has the machine back, so that it includes MAAS's erase. An
 // insufficient certificate does not stop the removal, since no tenant gets the node.
 func (c *Chains) FullDecommission() chain.Chain[Turnover] {
-	certify := stage{Name: "issue_clean_certificate", Do: c.certifyLeaving, Retry: retries("issue_clean_certificate"), Limit: within(records), About: aboutCertify}
+	certify := stage{
+		Name: "issue_clean_certificate", Do: c.certifyLeaving, Retry: retries("issue_clean_certificate"),
+		Limit: within(records), About: aboutCertify,
+	}
 	before := []stage{
-		{Name: "disable_node", Do: c.disable, Undo: c.keepFromUse, Retry: retries("disable_node"), Limit: within(records), About: aboutDisable},
-		{Name: "force_release_allocations", Done: c.nobodyLive, Do: c.endUsers, Retry: retries("force_release_allocations"), Limit: usersLimit, About: aboutForce},
-		{Name: "drain_node", Do: c.bestEffort(c.drain, c.takeOutOfService), Retry: retries("drain_node"), Waivable: true, About: aboutDrain},
+		{
+			Name: "disable_node", Do: c.disable, Undo: c.keepFromUse, Retry: retries("disable_node"), Limit: within(records),
+			About: aboutDisable,
+		},
+		{
+			Name: "force_release_allocations", Done: c.nobodyLive, Do: c.endUsers, Retry: retries("force_release_allocations"),
+			Limit: usersLimit, About: aboutForce,
+		},
+		{
+			Name: "drain_node", Do: c.bestEffort(c.drain, c.takeOutOfService), Retry: retries("drain_node"), Waivable: true,
+			About: aboutDrain,
+		},
 		{Name: "scrub_gpu", Done: c.noGPUs, Do: c.bestEffort(c.scrubLeaving, nil), Retry: retries("scrub_gpu"), About: aboutScrub},
-		{Name: "erase_local_disks", Done: c.nothingToErase, Do: c.eraseLeaving, Retry: retries("erase_local_disks"), Limit: eraseLimit, Waivable: true, About: aboutErase},
+		{
+			Name: "erase_local_disks", Done: c.nothingToErase, Do: c.eraseLeaving, Retry: retries("erase_local_disks"), Limit: eraseLimit,
+			Waivable: true, About: aboutErase,
+		},
 	}
 	release := []stage{c.onMachine(c.MAAS.LoadSite()), c.release(), c.onMachine(c.MAAS.PowerOff())}
 	after := []stage{
-		{Name: "retire_gpuaas_node", Done: c.isRetired, Do: c.retire, Retry: retries("retire_gpuaas_node"), Limit: within(records), Pivot: true, About: aboutRetire},
-		{Name: "remove_gpuaas_node_record", Done: c.isRemoved, Do: c.retireOnFailure(c.remove), Undo: c.keepIdentity, Retry: retries("remove_gpuaas_node_record"), Limit: taskLimit("node.uninstall"), About: aboutRemove},
-		{Name: "cleanup_secrets", Do: c.forgetSecrets, Retry: retries("cleanup_secrets"), Limit: within(records), Optional: true, About: aboutSecrets},
+		{
+			Name: "retire_gpuaas_node", Done: c.isRetired, Do: c.retire, Retry: retries("retire_gpuaas_node"), Limit: within(records),
+			Pivot: true, About: aboutRetire,
+		},
+		{
+			Name: "remove_gpuaas_node_record", Done: c.isRemoved, Do: c.retireOnFailure(c.remove), Undo: c.keepIdentity,
+			Retry: retries("remove_gpuaas_node_record"), Limit: taskLimit("node.uninstall"), About: aboutRemove,
+		},
+		{
+			Name: "cleanup_secrets", Do: c.forgetSecrets, Retry: retries("cleanup_secrets"), Limit: within(records), Optional: true,
+			About: aboutSecrets,
+		},
 		c.onMachine(c.MAAS.RemoveRecord()),
 	}
 	return chain.Chain[Turnover]{
@@ -148,7 +172,8 @@ func (s *Turnover) deletionReason() string {
 	case s.MeetsPolicy:
 		return s.Reason + " (it left with certificate " + s.Issued + ", which meets the policy)"
 	}
-	return s.Reason + " (it left with certificate " + s.Issued + ", which does not meet the policy: " + strings.Join(s.Shortfalls, ", ") + ")"
+	return s.Reason + " (it left with certificate " + s.Issued + ", which does not meet the policy: " + strings.Join(s.Shortfalls, ", ") +
+		")"
 }
 
 func (c *Chains) isRetired(ctx context.Context, r *run) (bool, error) {
@@ -175,7 +200,8 @@ func (c *Chains) isRemoved(ctx context.Context, r *run) (bool, error) {
 	case err != nil || n.Status != broker.Deleted:
 		return false, taskstage.Records(err)
 	case !s.WipedAt.IsZero():
-		r.Note(map[string]any{"maas_status": s.Machine.Seen.Status}, "deleted already: machine %s is not Deployed any more", s.Machine.SystemID)
+		r.Note(map[string]any{"maas_status": s.Machine.Seen.Status}, "deleted already: machine %s is not Deployed any more",
+			s.Machine.SystemID)
 	default:
 		r.Note(nil, "deleted already: its agent has removed itself")
 	}
@@ -193,7 +219,8 @@ func (c *Chains) remove(ctx context.Context, r *run) error {
 		if err := c.Nodes.Deleted(ctx, s.NodeID, r.ID, s.deletionReason()); err != nil {
 			return taskstage.Records(err)
 		}
-		r.AlreadyDone(map[string]any{"maas_status": s.Machine.Seen.Status}, "nothing to uninstall: machine %s is not Deployed any more, and its agent is gone with its system", s.Machine.SystemID)
+		r.AlreadyDone(map[string]any{"maas_status": s.Machine.Seen.Status},
+			"nothing to uninstall: machine %s is not Deployed any more, and its agent is gone with its system", s.Machine.SystemID)
 		return nil
 	}
 	k, err := c.request(ctx, r, transient, taskstage.Task{Type: "node.uninstall", Params: taskcatalog.UninstallParams{}}, "")
@@ -233,7 +260,8 @@ func (c *Chains) retireOnFailure(remove func(context.Context, *run) error) func(
 		if gone, err := c.isRemoved(ctx, r); gone || err != nil {
 			return err
 		}
-		return f.Next("start the agent of node %s again, then retry: the node is deleted only after its agent has removed itself", r.State.NodeID)
+		return f.Next("start the agent of node %s again, then retry: the node is deleted only after its agent has removed itself",
+			r.State.NodeID)
 	}
 }
 
@@ -259,8 +287,9 @@ func (c *Chains) forgetSecrets(ctx context.Context, r *run) error {
 }
 
 var (
-	aboutForce   = about("the node: the users of live allocations go", "their memory and home directories", 0)
-	aboutRetire  = about("the broker: the node is retired", "", 0)
-	aboutRemove  = about("the node: its agent removes itself, unless MAAS has its machine back; the broker: the record", "the node's identity, for good", 0)
+	aboutForce  = about("the node: the users of live allocations go", "their memory and home directories", 0)
+	aboutRetire = about("the broker: the node is retired", "", 0)
+	aboutRemove = about("the node: its agent removes itself, unless MAAS has its machine back; the broker: the record",
+		"the node's identity, for good", 0)
 	aboutSecrets = about("the broker: the node's secrets", "them", 0)
 )

@@ -20,7 +20,8 @@ type Service interface {
 	// in ends is live. forced are the node's allocations from ends, announced as
 	// allocation.force_released. A node in another status than from is refused; empty: any.
 	// Codes: allocation_live, node_moved, transition_refused.
-	Disable(ctx context.Context, nodeID, runID, reason string, from broker.NodeStatus, ends []string) (forced []broker.Allocation, err error)
+	Disable(ctx context.Context, nodeID, runID, reason string, from broker.NodeStatus, ends []string) (forced []broker.Allocation,
+		err error)
 	// Quarantine keeps a node from use, states the reason, and owes a turnover. A node that is
 	// being removed stays unchanged.
 	Quarantine(ctx context.Context, nodeID, reason string) error
@@ -141,7 +142,8 @@ func (c *Chains) quarantineOnFailure(do func(context.Context, *run) error, taskT
 
 // retryable reports whether a failed stage is retried automatically.
 func retryable(r *run, f *chain.Failure) bool {
-	again := slices.ContainsFunc(broker.FailureHandlings, func(h broker.FailureHandling) bool { return chain.Class(h.Class) == f.Class && h.Retry })
+	again := slices.ContainsFunc(broker.FailureHandlings,
+		func(h broker.FailureHandling) bool { return chain.Class(h.Class) == f.Class && h.Retry })
 	return again && r.Spent+1 < retries(r.Stage)(r.State).Attempts
 }
 
@@ -159,7 +161,8 @@ func keptWithin(taskType string) func(Turnover) chain.Limit {
 func drainLimit(s Turnover) chain.Limit {
 	return chain.Limit{
 		After: time.Duration(s.Policy.DrainTimeoutSeconds) * time.Second, Class: silent, Code: "agent_silent",
-		Next: "start the agent again, then retry; or cancel and " + strings.ReplaceAll(reimage, "NODE", s.NodeID) + ", which does not need its agent",
+		Next: "start the agent again, then retry; or cancel and " + strings.ReplaceAll(reimage, "NODE", s.NodeID) +
+			", which does not need its agent",
 	}
 }
 
@@ -174,7 +177,10 @@ func (c *Chains) drain(ctx context.Context, r *run) error {
 	if err := c.endUsersOf(ctx, r, live); err != nil {
 		return err
 	}
-	k, err := c.request(ctx, r, residue, taskstage.Task{Type: "node.drain", Params: taskcatalog.DrainParams{GraceSeconds: s.Policy.DrainGraceSeconds}}, "")
+	k, err := c.request(ctx, r, residue, taskstage.Task{
+		Type:   "node.drain",
+		Params: taskcatalog.DrainParams{GraceSeconds: s.Policy.DrainGraceSeconds},
+	}, "")
 	if err != nil {
 		return err
 	}
@@ -183,7 +189,8 @@ func (c *Chains) drain(ctx context.Context, r *run) error {
 		return err
 	}
 	if !result.Drained {
-		return chain.Fail(residue, "node %s is not drained: %d processes did not end (hostler task show %s)", s.NodeID, len(result.ProcessesLeft), k.ID).With("processes_left", taskstage.Details(k))
+		return chain.Fail(residue, "node %s is not drained: %d processes did not end (hostler task show %s)", s.NodeID,
+			len(result.ProcessesLeft), k.ID).With("processes_left", taskstage.Details(k))
 	}
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
@@ -192,7 +199,8 @@ func (c *Chains) drain(ctx context.Context, r *run) error {
 	if n.Status == broker.Draining {
 		return chain.Again(soon, "the node is drained, and still %s", n.Status) // the effect has its own transaction
 	}
-	r.Note(map[string]any{"task_id": k.ID, "users": len(live), "sessions": result.SessionsEnded, "processes": result.ProcessesStopped}, "no tenant is on the node")
+	r.Note(map[string]any{"task_id": k.ID, "users": len(live), "sessions": result.SessionsEnded, "processes": result.ProcessesStopped},
+		"no tenant is on the node")
 	return nil
 }
 
@@ -200,7 +208,8 @@ func (c *Chains) drain(ctx context.Context, r *run) error {
 // mark, and then by the broker, which requires this run's certificate.
 func (c *Chains) enable(ctx context.Context, r *run) error {
 	s := &r.State
-	if _, err := c.request(ctx, r, transient, taskstage.Task{Type: "node.drain", Params: taskcatalog.DrainParams{Resume: true}}, ""); err != nil {
+	if _, err := c.request(ctx, r, transient, taskstage.Task{Type: "node.drain", Params: taskcatalog.DrainParams{Resume: true}},
+		""); err != nil {
 		return err
 	}
 	lifts := Lifts{Person: r.Accepts("kept_out_by_person"), Conflicts: s.ConflictTaken}

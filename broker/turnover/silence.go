@@ -21,7 +21,10 @@ const TooManySilent = "too_many_silent"
 // be.
 func HoldReason(site string, many, most int) (reason string, says chain.Says) {
 	return fmt.Sprintf("the agent did not answer the drain, and the node is not reimaged: %d nodes of site %s would be reimaged within an hour, more than silent_reimages_at_once (%d); a network fault is likely", many, site, most),
-		chain.Says{Code: TooManySilent, Next: "if the node is at fault, reimage it (cancel this run, and start one with --mode reimage); otherwise find out why the site's agents are silent, then retry"}
+		chain.Says{
+			Code: TooManySilent,
+			Next: "if the node is at fault, reimage it (cancel this run, and start one with --mode reimage); otherwise find out why the site's agents are silent, then retry",
+		}
 }
 
 // replacementSuffix marks the id of a run that replaces another run. The id is the same for every
@@ -40,7 +43,8 @@ func CancelledReason(run string) string {
 // SilentSoftReset reads the state of a soft reset that stopped because its node is silent, under a
 // policy with reimage_when_silent; false: another run.
 func SilentSoftReset(r chain.Record) (s Turnover, is bool) {
-	if r.Kind != SoftReset.Kind() || !r.Status.Stopped() || r.Direction != chain.Forward || r.Stage != "drain_node" || r.Failure == nil || r.Failure.Code != "agent_silent" {
+	if r.Kind != SoftReset.Kind() || !r.Status.Stopped() || r.Direction != chain.Forward || r.Stage != "drain_node" || r.Failure == nil ||
+		r.Failure.Code != "agent_silent" {
 		return s, false
 	}
 	return s, json.Unmarshal(r.State, &s) == nil && s.Policy.ReimageWhenSilent
@@ -55,8 +59,9 @@ func CancelledForReimage(r chain.Record, by string) bool {
 // cleanup, the same erase and the same allocations to end by force.
 func ReplacementRequest(run string, s Turnover) Request {
 	return Request{
-		Mode: Reimage, StorageCleanup: s.StorageCleanup, Erase: s.Erase, ForceRelease: s.ForceRelease, Ends: s.Ends, Follows: run, RequestedBy: "system",
-		Reason: taskcatalog.Clean(fmt.Sprintf("run %s met a silent agent (reimage_when_silent): %s", run, s.Reason), 500),
+		Mode: Reimage, StorageCleanup: s.StorageCleanup, Erase: s.Erase, ForceRelease: s.ForceRelease, Ends: s.Ends, Follows: run,
+		RequestedBy: "system",
+		Reason:      taskcatalog.Clean(fmt.Sprintf("run %s met a silent agent (reimage_when_silent): %s", run, s.Reason), 500),
 	}
 }
 

@@ -145,18 +145,24 @@ func New(n broker.Node, at Place, req Request) (Turnover, []string, error) {
 		req.Ends = nil
 	}
 	if !slices.Contains(startStatuses[req.Mode], n.Status) {
-		return Turnover{}, nil, broker.Errorf(broker.Refused, "node_status", "cannot turn over node %s: the node is %s, and %s needs a node that is %s", n.ID, n.Status, req.Mode, listed(startStatuses[req.Mode]))
+		return Turnover{}, nil, broker.Errorf(broker.Refused, "node_status",
+			"cannot turn over node %s: the node is %s, and %s needs a node that is %s", n.ID, n.Status, req.Mode,
+			listed(startStatuses[req.Mode]))
 	}
 	s := Turnover{
-		NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, SKU: n.SKU, Mode: req.Mode, Reason: req.Reason, StorageCleanup: req.StorageCleanup,
-		Erase: req.Erase, ForceRelease: req.ForceRelease, Ends: req.Ends, From: req.From, RequestedBy: req.RequestedBy, Profile: at.Profile.ID, Follows: req.Follows, Silent: req.Follows != "", Retries: at.Policy.StageRetries, Backoff: at.Policy.RetryBackoffSeconds, Policy: at.Policy.Turnover(),
+		NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, SKU: n.SKU, Mode: req.Mode, Reason: req.Reason,
+		StorageCleanup: req.StorageCleanup,
+		Erase:          req.Erase, ForceRelease: req.ForceRelease, Ends: req.Ends, From: req.From, RequestedBy: req.RequestedBy,
+		Profile: at.Profile.ID, Follows: req.Follows, Silent: req.Follows != "", Retries: at.Policy.StageRetries,
+		Backoff: at.Policy.RetryBackoffSeconds, Policy: at.Policy.Turnover(),
 	}
 	locks := []string{"node/" + n.ID}
 	switch inMAAS := n.MAASSystemID != "" && at.Site.ID != ""; {
 	case req.Mode != Reimage && req.Mode != FullDecommission, req.Mode == FullDecommission && !inMAAS:
 		return s, locks, nil
 	case !inMAAS:
-		return bad("turnover_invalid", "the node is bound to no machine in MAAS, and only MAAS can reimage (soft_reset cleans the node without MAAS)")
+		return bad("turnover_invalid",
+			"the node is bound to no machine in MAAS, and only MAAS can reimage (soft_reset cleans the node without MAAS)")
 	}
 	machine, more, err := onboarding.NewReclaim(at.Site, at.Profile, at.SKU, onboarding.ReclaimRequest{
 		NodeID: n.ID, Hostname: n.Hostname, MAASSystemID: n.MAASSystemID, Epoch: n.Epoch, Keeps: broker.Retired, Adopted: at.Adopted,

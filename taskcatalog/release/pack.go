@@ -62,13 +62,15 @@ func (m *Manifest) Unpack(w io.Writer, layer io.Reader, s *Statement) error {
 		return err
 	}
 	if got := "sha256:" + hex.EncodeToString(packed.Sum(nil)); got != m.Layer.Digest || from.n != m.Layer.Size {
-		return refuse(CodeDigestMismatch, "cannot unpack the release: its layer is %s of %d bytes, and the manifest names %s of %d", got, from.n, m.Layer.Digest, m.Layer.Size)
+		return refuse(CodeDigestMismatch, "cannot unpack the release: its layer is %s of %d bytes, and the manifest names %s of %d", got,
+			from.n, m.Layer.Digest, m.Layer.Size)
 	}
 	if unpackErr != nil {
 		return refuse(CodeBinaryMismatch, "cannot unpack the release: %v", unpackErr)
 	}
 	if got := hex.EncodeToString(program.Sum(nil)); got != s.Binary.SHA256 || size != s.Binary.Size {
-		return refuse(CodeBinaryMismatch, "cannot unpack the release: its program is %s of %d bytes, and its statement names %s of %d", got, size, s.Binary.SHA256, s.Binary.Size)
+		return refuse(CodeBinaryMismatch, "cannot unpack the release: its program is %s of %d bytes, and its statement names %s of %d", got,
+			size, s.Binary.SHA256, s.Binary.Size)
 	}
 	return nil
 }

@@ -101,7 +101,8 @@ func (s Signature) by(keys Keys) string {
 		case ed25519.PublicKey:
 			// cosign 3 signs a hash (Ed25519ph); earlier versions and Sign sign the payload.
 			hash := sha512.Sum512(s.Payload)
-			if ed25519.Verify(k, s.Payload, s.Signature) || ed25519.VerifyWithOptions(k, hash[:], s.Signature, &ed25519.Options{Hash: crypto.SHA512}) == nil {
+			if ed25519.Verify(k, s.Payload, s.Signature) || ed25519.VerifyWithOptions(k, hash[:], s.Signature,
+				&ed25519.Options{Hash: crypto.SHA512}) == nil {
 				return id
 			}
 		}

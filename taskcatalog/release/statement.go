@@ -131,7 +131,8 @@ func (s *Statement) check() error {
 		return badStatement("it reads state of forms %d to %d and writes %d", r.ReadsMin, r.ReadsMax, r.Writes)
 	case s.Protocol < 1 || s.Protocol > maxForm:
 		return badStatement("%d is no protocol", s.Protocol)
-	case s.BuiltAt.Unix() <= 0 || s.BuiltAt.Year() > 9999 || !s.BuiltAt.Equal(s.BuiltAt.Truncate(time.Second)) || s.BuiltAt.Location() != time.UTC:
+	case s.BuiltAt.Unix() <= 0 || s.BuiltAt.Year() > 9999 || !s.BuiltAt.Equal(s.BuiltAt.Truncate(time.Second)) ||
+		s.BuiltAt.Location() != time.UTC:
 		return badStatement("it was not built at a whole second, UTC")
 	}
 	return nil

@@ -26,7 +26,8 @@ func Open(raw []byte, signatures []Signature, keys Keys, digest string) (*Manife
 // release_digest_mismatch, release_statement_invalid.
 func (m *Manifest) ReadStatement(raw []byte) (*Statement, error) {
 	if got := Digest(raw); got != m.Statement.Digest || int64(len(raw)) != m.Statement.Size {
-		return nil, refuse(CodeDigestMismatch, "cannot use the release's statement: its digest is %s, and the manifest names %s", got, m.Statement.Digest)
+		return nil, refuse(CodeDigestMismatch, "cannot use the release's statement: its digest is %s, and the manifest names %s", got,
+			m.Statement.Digest)
 	}
 	return ParseStatement(raw)
 }
@@ -62,11 +63,14 @@ func (s *Statement) Meets(d Demand) error {
 	case d.Floor != "" && !ValidVersion(d.Floor):
 		return refuse(CodeBelowFloor, "cannot use release %s: the floor %s is no version", s.Version, quote(d.Floor))
 	case d.Floor != "" && Compare(s.Version, d.Floor) < 0:
-		return refuse(CodeBelowFloor, "cannot use release %s: it is below the floor %s (ask for a rollback, with a reason)", s.Version, d.Floor)
+		return refuse(CodeBelowFloor, "cannot use release %s: it is below the floor %s (ask for a rollback, with a reason)", s.Version,
+			d.Floor)
 	case d.State != 0 && !s.StateSchema.Reads(d.State):
-		return refuse(CodeStateUnreadable, "cannot use release %s: it reads the agent's state of forms %d to %d, and the node has form %d", s.Version, s.StateSchema.ReadsMin, s.StateSchema.ReadsMax, d.State)
+		return refuse(CodeStateUnreadable, "cannot use release %s: it reads the agent's state of forms %d to %d, and the node has form %d",
+			s.Version, s.StateSchema.ReadsMin, s.StateSchema.ReadsMax, d.State)
 	case d.Protocol != 0 && s.Protocol > d.Protocol:
-		return refuse(CodeProtocolWrong, "cannot use release %s: it speaks protocol %d, and the broker %d", s.Version, s.Protocol, d.Protocol)
+		return refuse(CodeProtocolWrong, "cannot use release %s: it speaks protocol %d, and the broker %d", s.Version, s.Protocol,
+			d.Protocol)
 	}
 	return nil
 }

@@ -27,8 +27,14 @@ const (
 
 // aims are all aims, in the order of the report.
 var aims = []aim{
-	{what: "a connected agent of 10,000: resident memory", pkg: hallPkg, benchmark: tenThousand, unit: "rss-kB/agent", shown: "KB", atMost: 45},
-	{what: "10,000 idle agents: the broker's processor", pkg: hallPkg, benchmark: tenThousand, unit: "core-%", shown: "% of a core", atMost: 5},
+	{
+		what: "a connected agent of 10,000: resident memory", pkg: hallPkg, benchmark: tenThousand, unit: "rss-kB/agent", shown: "KB",
+		atMost: 45,
+	},
+	{
+		what: "10,000 idle agents: the broker's processor", pkg: hallPkg, benchmark: tenThousand, unit: "core-%", shown: "% of a core",
+		atMost: 5,
+	},
 	{what: "10,000 agents: back after a restart", pkg: hallPkg, benchmark: tenThousand, unit: "restart-s", shown: "s", atMost: 60},
 	{what: "a task on SQLite, 1 in flight: p50", pkg: serverPkg, benchmark: onSQLite + "flight=1", unit: "p50-ms", shown: "ms", atMost: 1},
 	{what: "a task on SQLite, 1 in flight: p99", pkg: serverPkg, benchmark: onSQLite + "flight=1", unit: "p99-ms", shown: "ms", atMost: 5},
@@ -36,9 +42,18 @@ var aims = []aim{
 	{what: "a task on PostgreSQL, 1 in flight: p50", pkg: serverPkg, benchmark: onPostgres + "flight=1", unit: "p50-ms", shown: "ms"},
 	{what: "a task on PostgreSQL, 1 in flight: p99", pkg: serverPkg, benchmark: onPostgres + "flight=1", unit: "p99-ms", shown: "ms"},
 	{what: "tasks on PostgreSQL, 32 in flight", pkg: serverPkg, benchmark: onPostgres + "flight=32", unit: "tasks/s", shown: "/s"},
-	{what: "a task on PostgreSQL, three brokers, 1 in flight: p50", pkg: serverPkg, benchmark: onThree + "flight=1", unit: "p50-ms", shown: "ms"},
-	{what: "a task on PostgreSQL, three brokers, 1 in flight: p99", pkg: serverPkg, benchmark: onThree + "flight=1", unit: "p99-ms", shown: "ms"},
-	{what: "tasks on PostgreSQL, three brokers, 32 in flight", pkg: serverPkg, benchmark: onThree + "flight=32", unit: "tasks/s", shown: "/s"},
+	{
+		what: "a task on PostgreSQL, three brokers, 1 in flight: p50", pkg: serverPkg, benchmark: onThree + "flight=1", unit: "p50-ms",
+		shown: "ms",
+	},
+	{
+		what: "a task on PostgreSQL, three brokers, 1 in flight: p99", pkg: serverPkg, benchmark: onThree + "flight=1", unit: "p99-ms",
+		shown: "ms",
+	},
+	{
+		what: "tasks on PostgreSQL, three brokers, 32 in flight", pkg: serverPkg, benchmark: onThree + "flight=32", unit: "tasks/s",
+		shown: "/s",
+	},
 	{what: "100 onboardings at once: stages", pkg: hallPkg, benchmark: onboardings + "100", unit: "stages/s", shown: "/s"},
 	{what: "1,000 onboardings at once: stages", pkg: hallPkg, benchmark: onboardings + "1000", unit: "stages/s", shown: "/s"},
 	{what: "10,000 onboardings at once: stages", pkg: hallPkg, benchmark: onboardings + "10000", unit: "stages/s", shown: "/s"},

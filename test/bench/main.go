@@ -37,7 +37,9 @@ func run(which string, packages []string) error {
 	rep := report{CPUs: runtime.NumCPU(), Go: runtime.Version(), Load: strings.Fields(string(average))[0]}
 	// The benchmarks with ten thousand nodes and onboardings are in a single package and run in
 	// sequence.
-	cmd := exec.Command("go", append([]string{"test", "-run", "^$", "-bench", which, "-benchmem", "-benchtime", "3s", "-p", "1", "-timeout", "150m"}, packages...)...)
+	cmd := exec.Command("go",
+		append([]string{"test", "-run", "^$", "-bench", which, "-benchmem", "-benchtime", "3s", "-p", "1", "-timeout", "150m"},
+			packages...)...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {

@@ -16,8 +16,9 @@ var places = map[string]map[string]string{
 		"nvidia-smi": "usr/bin", "nvidia-ctk": "usr/bin", "fakegpu-nodes": "usr/local/sbin", "fakegpu-tenant": "usr/local/bin",
 	},
 	"amd": {
-		"libamd_smi.so": "usr/lib/x86_64-linux-gnu", "libamdhip64.so": "usr/lib/x86_64-linux-gnu", "libhiprtc.so": "usr/lib/x86_64-linux-gnu",
-		"amd-smi": "opt/rocm/bin", "amd-ctk": "usr/bin", "fakegpu-tenant-amd": "usr/local/bin",
+		"libamd_smi.so": "usr/lib/x86_64-linux-gnu", "libamdhip64.so": "usr/lib/x86_64-linux-gnu",
+		"libhiprtc.so": "usr/lib/x86_64-linux-gnu",
+		"amd-smi":      "opt/rocm/bin", "amd-ctk": "usr/bin", "fakegpu-tenant-amd": "usr/local/bin",
 	},
 }
 

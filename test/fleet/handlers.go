@@ -35,7 +35,10 @@ func init() {
 }
 
 func heartbeat(*node, *inbox.Admitted) (any, error) {
-	return taskcatalog.HeartbeatCheckResult{AgentVersion: version, BootID: "boot", UptimeSeconds: 1, Now: time.Now().UTC(), RootFreeBytes: 1}, nil
+	return taskcatalog.HeartbeatCheckResult{
+		AgentVersion: version, BootID: "boot", UptimeSeconds: 1, Now: time.Now().UTC(),
+		RootFreeBytes: 1,
+	}, nil
 }
 
 // baseline returns the result that takes a node into service. It reports no residue: the node never

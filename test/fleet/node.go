@@ -49,7 +49,10 @@ type node struct {
 }
 
 func newNode(f *Fleet, index int, token string) *node {
-	n := &node{fleet: f, index: index, token: token, pause: uplink.NewPause(), open: open{conns: map[net.Conn]struct{}{}}, ledger: map[string]*entry{}}
+	n := &node{
+		fleet: f, index: index, token: token, pause: uplink.NewPause(), open: open{conns: map[net.Conn]struct{}{}},
+		ledger: map[string]*entry{},
+	}
 	n.inbox = inbox.Inbox{
 		Now:  time.Now,
 		Self: func() pki.NodeIdentity { return n.id },
@@ -213,13 +216,17 @@ func (n *node) enrol(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	client, err := uplink.New(uplink.Options{Broker: n.fleet.Broker, CASHA256: n.fleet.CASHA256, Version: version, Now: time.Now, Dial: n.dial})
+	client, err := uplink.New(uplink.Options{
+		Broker: n.fleet.Broker, CASHA256: n.fleet.CASHA256, Version: version, Now: time.Now,
+		Dial: n.dial,
+	})
 	if err != nil {
 		return err
 	}
 	defer client.Close()
 	reply, err := client.Enroll(ctx, wire.EnrollRequest{
-		Token: n.token, CSR: string(csr), AgentVersion: version, TaskTypes: taskTypes, Capabilities: map[string]string{}, Now: time.Now().UTC(),
+		Token: n.token, CSR: string(csr), AgentVersion: version, TaskTypes: taskTypes, Capabilities: map[string]string{},
+		Now:      time.Now().UTC(),
 		Hostname: n.of.Hostname, MAASSystemID: n.of.SystemID, Facts: n.of.Facts,
 	})
 	if err != nil {
@@ -264,7 +271,8 @@ func (n *node) renew(ctx context.Context) error {
 		return err
 	}
 	reply, err := n.uplink().Renew(ctx, wire.RenewRequest{
-		CSR: string(csr), AgentVersion: version, TaskTypes: taskTypes, Capabilities: map[string]string{}, TrustVersion: n.inbox.Trust().Version,
+		CSR: string(csr), AgentVersion: version, TaskTypes: taskTypes, Capabilities: map[string]string{},
+		TrustVersion: n.inbox.Trust().Version,
 	})
 	if err != nil {
 		return err

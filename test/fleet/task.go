@@ -134,7 +134,8 @@ func (n *node) work(ctx context.Context, e *entry, takes time.Duration) bool {
 func (n *node) end(e *entry, outcome taskcatalog.Outcome, code taskcatalog.Code, result any) {
 	task, out := e.admitted.Task, wire.ResultRequest{Outcome: outcome, Code: code}
 	ev := taskcatalog.Evidence{
-		TaskID: task.TaskID, TaskDigest: e.admitted.Digest, NodeID: task.NodeID, NodeEpoch: task.NodeEpoch, BootID: "boot", Nonce: task.Nonce,
+		TaskID: task.TaskID, TaskDigest: e.admitted.Digest, NodeID: task.NodeID, NodeEpoch: task.NodeEpoch, BootID: "boot",
+		Nonce:     task.Nonce,
 		StartedAt: e.started.UTC(), FinishedAt: time.Now().UTC(), AgentVersion: version, Outcome: outcome, Code: code,
 	}
 	err := error(nil)

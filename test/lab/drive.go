@@ -31,7 +31,10 @@ func (d *Drive) Count(text string) (int, error) {
 }
 
 func (d *Drive) args() []string {
-	return []string{"-drive", "if=none,format=raw,cache=writeback,id=" + d.Serial + ",file=" + d.File, "-device", "nvme,serial=" + d.Serial + ",drive=" + d.Serial}
+	return []string{
+		"-drive", "if=none,format=raw,cache=writeback,id=" + d.Serial + ",file=" + d.File, "-device",
+		"nvme,serial=" + d.Serial + ",drive=" + d.Serial,
+	}
 }
 
 // disk is the drive as MAAS's commissioning finds it.

@@ -201,8 +201,10 @@ func signalWorking(ctx context.Context, c map[string]string) error {
 	}
 	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	now := time.Now()
-	req.Header.Set("Authorization", fmt.Sprintf(`OAuth realm="", oauth_consumer_key="%s", oauth_token="%s", oauth_signature_method="PLAINTEXT", oauth_signature="%s", oauth_timestamp="%d", oauth_nonce="%s", oauth_version="1.0"`,
-		url.QueryEscape(c["consumer_key"]), url.QueryEscape(c["token_key"]), url.QueryEscape("&"+c["token_secret"]), now.Unix(), strconv.FormatInt(now.UnixNano(), 36)))
+	req.Header.Set("Authorization",
+		fmt.Sprintf(`OAuth realm="", oauth_consumer_key="%s", oauth_token="%s", oauth_signature_method="PLAINTEXT", oauth_signature="%s", oauth_timestamp="%d", oauth_nonce="%s", oauth_version="1.0"`,
+			url.QueryEscape(c["consumer_key"]), url.QueryEscape(c["token_key"]), url.QueryEscape("&"+c["token_secret"]), now.Unix(),
+			strconv.FormatInt(now.UnixNano(), 36)))
 	_, err = do(req)
 	return err
 }

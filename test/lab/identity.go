@@ -70,7 +70,8 @@ func (i *Identity) Knock(ctx context.Context, l *Lab) (code string, err error) {
 	config := pki.PinnedConfig(i.member.CASHA256, "127.0.0.1", time.Now)
 	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &i.member.Cert, nil }
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+l.AgentAddress()+"/internal/v1/nodes/"+i.NodeID+"/tasks/wait", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+l.AgentAddress()+"/internal/v1/nodes/"+i.NodeID+"/tasks/wait",
+		nil)
 	if err != nil {
 		return "", err
 	}

@@ -220,7 +220,8 @@ func (l *Lab) runWith(ctx context.Context, config, token string, stdin io.Reader
 
 // CreateToken makes a bearer token on the broker's machine and returns its secret.
 func (l *Lab) CreateToken(ctx context.Context, name, role string) (string, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "hostler-broker"), "token", "create", "--data-dir", l.DataDir(), "--name", name, "--role", role)
+	cmd := exec.CommandContext(ctx, filepath.Join(l.bin, "hostler-broker"), "token", "create", "--data-dir", l.DataDir(), "--name", name,
+		"--role", role)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

@@ -42,7 +42,10 @@ func newMetal(image *qemu.Image, config qemu.Config, region func() string, drive
 	for _, d := range drives {
 		config.Args = append(config.Args, d.args()...)
 	}
-	m := &Metal{image: image, config: config, drives: drives, region: region, orders: make(chan func(context.Context) error, 64), ended: make(chan struct{})}
+	m := &Metal{
+		image: image, config: config, drives: drives, region: region, orders: make(chan func(context.Context) error, 64),
+		ended: make(chan struct{}),
+	}
 	m.ctx, m.end = context.WithCancel(context.Background())
 	go func() {
 		defer close(m.ended)

@@ -29,7 +29,10 @@ func NewRack(image *qemu.Image, config qemu.Config, box maassim.Hardware, drives
 		return nil, err
 	}
 	config.Serial = box.Serial + "-boss"
-	box.Disks = []maassim.Disk{{Name: "sda", Model: "DELLBOSS VD", Serial: config.Serial, IDPath: "/dev/disk/by-id/virtio-" + config.Serial, Size: qemu.DiskSize}}
+	box.Disks = []maassim.Disk{{
+		Name: "sda", Model: "DELLBOSS VD", Serial: config.Serial, IDPath: "/dev/disk/by-id/virtio-" + config.Serial,
+		Size: qemu.DiskSize,
+	}}
 	for i, d := range drives {
 		box.Disks = append(box.Disks, d.disk(fmt.Sprintf("nvme%dn1", i)))
 	}
@@ -47,11 +50,15 @@ func NewRack(image *qemu.Image, config qemu.Config, box maassim.Hardware, drives
 // Site writes the files that the commands name beside the lab's own.
 func (r *Rack) Site(l *Lab, name string) ([][]string, error) {
 	key, password := l.Path("maas.key"), l.Path("bmc.pw")
-	if err := errors.Join(os.WriteFile(key, []byte(r.APIKey()+"\n"), 0o600), os.WriteFile(password, []byte(r.Box.BMC.Password+"\n"), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(key, []byte(r.APIKey()+"\n"), 0o600),
+		os.WriteFile(password, []byte(r.Box.BMC.Password+"\n"), 0o600)); err != nil {
 		return nil, err
 	}
 	return [][]string{
-		{"site", "create", name, "--region-code", "eu-1", "--api-base-url", r.At("127.0.0.1") + "/MAAS", "--pxe-iface", "ens19", "--node-pxe-iface", "eno8303"},
+		{
+			"site", "create", name, "--region-code", "eu-1", "--api-base-url", r.At("127.0.0.1") + "/MAAS", "--pxe-iface", "ens19",
+			"--node-pxe-iface", "eno8303",
+		},
 		{"site", "credentials", name, "--maas-token-file", key, "--power-user", r.Box.BMC.User, "--power-password-file", password},
 	}, nil
 }

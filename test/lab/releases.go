@@ -80,7 +80,9 @@ func (l *Lab) BuildAgentOf(ctx context.Context, commit, version string) (program
 // buildAgent builds the agent of a tree; the empty string means this tree.
 func (l *Lab) buildAgent(ctx context.Context, tree, version string) (program string, err error) {
 	program = l.Path("agent-" + version)
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "netgo,osusergo", "-ldflags", "-s -w -X main.version="+version+" -X main.commit=0123456789ab", "-o", program, "github.com/hostler/hostler/agent/cmd/hostler-agent")
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-tags", "netgo,osusergo", "-ldflags",
+		"-s -w -X main.version="+version+" -X main.commit=0123456789ab", "-o", program,
+		"github.com/hostler/hostler/agent/cmd/hostler-agent")
 	cmd.Dir, cmd.Env = tree, append(os.Environ(), "CGO_ENABLED=1", "CGO_LDFLAGS=-O2 -g -Wl,-z,lazy")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("cannot build agent %s: %w\n%s", version, err, out)
@@ -123,7 +125,10 @@ func (r *Releases) Commands(version, program string, flags ...string) [][]string
 // LeadTo forwards a port of a guest's loopback to the same port of this machine, so that both use
 // one address.
 func LeadTo(ctx context.Context, g *qemu.Guest, port string) error {
-	argv := []string{"systemd-run", "--unit=port-" + port, "--socket-property=ListenStream=127.0.0.1:" + port, "/usr/lib/systemd/systemd-socket-proxyd", qemu.HostAddress + ":" + port}
+	argv := []string{
+		"systemd-run", "--unit=port-" + port, "--socket-property=ListenStream=127.0.0.1:" + port,
+		"/usr/lib/systemd/systemd-socket-proxyd", qemu.HostAddress + ":" + port,
+	}
 	r, err := g.Run(ctx, argv...)
 	if err == nil && r.Exit != 0 {
 		err = fmt.Errorf("%s: exit %d: %s", strings.Join(argv, " "), r.Exit, r.Stderr)

@@ -29,7 +29,8 @@ type Terminal struct {
 // Terminal types a command of hostler's on a terminal of 80 by 24. The caller must Close it.
 func (l *Lab) Terminal(args ...string) (*Terminal, error) {
 	t := &Terminal{lab: l, ended: make(chan struct{})}
-	t.cmd = exec.Command(filepath.Join(l.bin, "hostler"), append([]string{"--config", filepath.Join(l.DataDir(), "client.yaml")}, args...)...)
+	t.cmd = exec.Command(filepath.Join(l.bin, "hostler"),
+		append([]string{"--config", filepath.Join(l.DataDir(), "client.yaml")}, args...)...)
 	t.cmd.Env = append(os.Environ(), "NO_COLOR=1", "TERM=xterm-256color", "LANG=C.UTF-8", "LC_ALL=", "XDG_CONFIG_HOME="+l.dir)
 	var err error
 	if t.master, err = pty.StartWithSize(t.cmd, &pty.Winsize{Cols: 80, Rows: 24}); err != nil {

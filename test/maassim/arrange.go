@@ -36,7 +36,8 @@ func (r *Region) Arrange(a Arranged) string {
 		m.systemID = a.SystemID
 	}
 	m.powerType, m.powerParams = "ipmi", maps.Clone(ipmiDefaults)
-	m.powerParams["power_address"], m.powerParams["power_user"], m.powerParams["power_pass"] = []string{h.BMC.Address}, []string{h.BMC.User}, []string{h.BMC.Password}
+	m.powerParams["power_address"], m.powerParams["power_user"], m.powerParams["power_pass"] = []string{h.BMC.Address},
+		[]string{h.BMC.User}, []string{h.BMC.Password}
 	if a.PowerType != "" {
 		m.powerType = a.PowerType
 	}

@@ -16,7 +16,8 @@ func (r *Region) enlist(h *metal) {
 	// Enlistment creates a MAAS user on the BMC.
 	user, password := fmt.Sprint(r.settings["maas_auto_ipmi_user"]), r.letters("abcdefghkmnpqrstwxyz23456789", 12)
 	h.users = append(h.users, user+":"+password)
-	m.powerParams["power_address"], m.powerParams["power_user"], m.powerParams["power_pass"] = []string{h.BMC.Address}, []string{user}, []string{password}
+	m.powerParams["power_address"], m.powerParams["power_user"], m.powerParams["power_pass"] = []string{h.BMC.Address}, []string{user},
+		[]string{password}
 	for _, n := range h.NICs {
 		s := r.subnets[n.Network]
 		m.link(m.addInterface(n.Name, n.MAC, s.vlan), "dhcp", s)

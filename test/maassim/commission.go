@@ -55,7 +55,8 @@ func (m *machine) commissioningFailed() {
 	m.begin()
 	m.endRun(runFailed)
 	m.region.event(m, info, "Script", "50-maas-01-commissioning failed")
-	m.region.event(m, failure, "Script result lookup or storage error", m.hostname+"("+m.systemID+"): commissioning script '50-maas-01-commissioning' failed during post-processing.")
+	m.region.event(m, failure, "Script result lookup or storage error",
+		m.hostname+"("+m.systemID+"): commissioning script '50-maas-01-commissioning' failed during post-processing.")
 	m.enter(FailedCommissioning, "Failed commissioning")
 	m.setOwner("")
 }
@@ -105,7 +106,8 @@ func (m *machine) discover(h *metal) {
 		m.architecture = h.Architecture
 	}
 	m.hardwareInfo = map[string]string{
-		"system_vendor": h.Vendor, "system_product": h.Product, "system_serial": h.Serial, "mainboard_serial": h.Serial, "chassis_serial": h.Serial,
+		"system_vendor": h.Vendor, "system_product": h.Product, "system_serial": h.Serial, "mainboard_serial": h.Serial,
+		"chassis_serial": h.Serial,
 	}
 	kept := m.interfaces
 	m.interfaces = nil

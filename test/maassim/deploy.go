@@ -48,11 +48,13 @@ func (c *call) deployable(m *machine) *answer {
 		for _, i := range c.Images {
 			names = append(names, "'"+i.Name+"'")
 		}
-		return ptr(invalid("distro_series", "'"+c.params.Get("distro_series")+"' is not a valid distro_series.  It should be one of: "+strings.Join(names, ", ")+"."))
+		return ptr(invalid("distro_series", "'"+c.params.Get("distro_series")+"' is not a valid distro_series.  It should be one of: "+
+			strings.Join(names, ", ")+"."))
 	}
 	if image.uploaded() && image.Base != "" {
 		if _, synced := c.image(image.Base); !synced {
-			return ptr(text(http.StatusBadRequest, "Deployment operating system %s is unavailable: base image %s is missing", image.Name, image.Base))
+			return ptr(text(http.StatusBadRequest, "Deployment operating system %s is unavailable: base image %s is missing", image.Name,
+				image.Base))
 		}
 	}
 	configured := false
@@ -68,7 +70,8 @@ func (c *call) deployable(m *machine) *answer {
 		return ptr(invalid("storage", "Mount the root '/' filesystem to be able to deploy this node."))
 	}
 	if m.hit(PreseedFails) {
-		return ptr(text(http.StatusBadRequest, "Failed to render preseed: name 'release' is not defined at line 12 column 3 in file /etc/maas/preseeds/curtin_userdata_custom"))
+		return ptr(text(http.StatusBadRequest,
+			"Failed to render preseed: name 'release' is not defined at line 12 column 3 in file /etc/maas/preseeds/curtin_userdata_custom"))
 	}
 	m.osystem, m.series, m.kernel = image.osystem(), image.series(), c.params.Get("hwe_kernel")
 	if m.kernel == "" && m.osystem == "ubuntu" {

@@ -83,7 +83,8 @@ func usedSize(disk int64) int64 { return rootSize(disk) + 6*mebibyte }
 func (m *machine) diskBody(d *disk) diskBody {
 	uri := fmt.Sprintf("/MAAS/api/2.0/nodes/%s/blockdevices/%d/", m.systemID, d.id)
 	b := diskBody{
-		Model: d.Model, SystemID: m.systemID, Name: d.Name, Tags: []string{}, BlockSize: 512, Type: "physical", Partitions: []partitionBody{},
+		Model: d.Model, SystemID: m.systemID, Name: d.Name, Tags: []string{}, BlockSize: 512, Type: "physical",
+		Partitions:    []partitionBody{},
 		AvailableSize: d.Size, UsedFor: "Unused", ID: d.id, Serial: d.Serial, Path: "/dev/disk/by-dname/" + d.Name, Size: d.Size,
 		IDPath: d.IDPath, ResourceURI: uri,
 	}
@@ -93,7 +94,8 @@ func (m *machine) diskBody(d *disk) diskBody {
 		b.Partitions = append(b.Partitions, partitionBody{
 			UUID: d.root.uuid, Size: rootSize(d.Size), Tags: []string{}, DeviceID: d.id, Path: b.Path + "-part2",
 			Filesystem: &filesystemBody{FSType: "ext4", Label: "root", UUID: d.root.filesystem, MountPoint: "/"}, SystemID: m.systemID,
-			UsedFor: "ext4 formatted filesystem mounted at /", Type: "partition", ID: d.root.id, ResourceURI: fmt.Sprintf("%spartition/%d", uri, d.root.id),
+			UsedFor: "ext4 formatted filesystem mounted at /", Type: "partition", ID: d.root.id,
+			ResourceURI: fmt.Sprintf("%spartition/%d", uri, d.root.id),
 		})
 	}
 	return b
@@ -199,7 +201,8 @@ func (c *call) setStorageLayout() answer {
 			}
 		}
 		if on == nil {
-			return text(http.StatusBadRequest, "Failed to configure storage layout '%s': Node doesn't have any storage devices to configure.", layout)
+			return text(http.StatusBadRequest,
+				"Failed to configure storage layout '%s': Node doesn't have any storage devices to configure.", layout)
 		}
 	case "blank":
 		on = nil

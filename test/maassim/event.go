@@ -140,7 +140,8 @@ func (c *call) queryEvents() answer {
 	body := eventsBody{Count: len(found), Events: []eventBody{}}
 	for _, e := range found {
 		body.Events = append(body.Events, eventBody{
-			or(e.user, "unknown"), e.machine.systemID, e.machine.hostname, e.id, e.level.String(), e.at.UTC().Format("Mon, 02 Jan. 2006 15:04:05"), e.kind, e.description,
+			or(e.user, "unknown"), e.machine.systemID, e.machine.hostname, e.id, e.level.String(), e.at.UTC().
+				Format("Mon, 02 Jan. 2006 15:04:05"), e.kind, e.description,
 		})
 	}
 	if len(found) > 0 {
@@ -158,7 +159,8 @@ func (c *call) asksFor(m *machine) bool {
 	if hosts := c.params["hostname"]; len(hosts) > 0 && !slices.Contains(hosts, m.hostname) {
 		return false
 	}
-	if macs := c.params["mac_address"]; len(macs) > 0 && !slices.ContainsFunc(m.interfaces, func(i *iface) bool { return slices.Contains(macs, i.mac) }) {
+	if macs := c.params["mac_address"]; len(macs) > 0 &&
+		!slices.ContainsFunc(m.interfaces, func(i *iface) bool { return slices.Contains(macs, i.mac) }) {
 		return false
 	}
 	if agents := c.params["agent_name"]; len(agents) > 0 && !slices.Contains(agents, m.agent) {

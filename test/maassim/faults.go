@@ -128,7 +128,10 @@ func (r *Region) Relent(kinds ...Kind) {
 // Draw returns a random fault that skips up to three matches. With ops, the fault strikes at a
 // random operation of ops, unless the fault is a machine's.
 func Draw(by *rand.Rand, ops ...string) Fault {
-	f := Fault{Kind: Faults[by.IntN(len(Faults))], Skip: by.IntN(4), Times: 1 + by.IntN(2), After: time.Duration(by.IntN(300)) * time.Second}
+	f := Fault{
+		Kind: Faults[by.IntN(len(Faults))], Skip: by.IntN(4), Times: 1 + by.IntN(2),
+		After: time.Duration(by.IntN(300)) * time.Second,
+	}
 	if len(ops) > 0 {
 		f.Op = ops[by.IntN(len(ops))]
 	}
@@ -160,7 +163,8 @@ func (f *Fault) means(m *machine) bool {
 		return false
 	}
 	h := m.metal()
-	return slices.Contains([]string{m.systemID, m.hostname, m.powerParam("power_address")}, f.Machine) || (h != nil && h.Serial == f.Machine)
+	return slices.Contains([]string{m.systemID, m.hostname, m.powerParam("power_address")}, f.Machine) ||
+		(h != nil && h.Serial == f.Machine)
 }
 
 // strikes reports whether a fault of the kind strikes the machine now, and returns the fault.
@@ -227,7 +231,10 @@ func (f *armed) out(a answer) answer {
 	case UnavailableAfter:
 		return text(http.StatusServiceUnavailable, noConnections)
 	case GatewayTimeout:
-		return answer{code: http.StatusGatewayTimeout, ctype: textHTML, body: []byte("<html><head><title>504 Gateway Time-out</title></head></html>")}
+		return answer{
+			code: http.StatusGatewayTimeout, ctype: textHTML,
+			body: []byte("<html><head><title>504 Gateway Time-out</title></head></html>"),
+		}
 	case InternalAfter:
 		return text(http.StatusInternalServerError, "an unforeseen error")
 	case AnswerLost:

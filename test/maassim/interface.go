@@ -51,8 +51,10 @@ type interfaceBody struct {
 
 func (m *machine) interfaceBody(i *iface) interfaceBody {
 	b := interfaceBody{
-		Parents: []string{}, LinkConnected: i.connected, Enabled: true, SystemID: m.systemID, MACAddress: i.mac, Name: i.name, Tags: []string{},
-		Links: []linkBody{}, Children: []string{}, LinkSpeed: i.speed, Type: "physical", ID: i.id, EffectiveMTU: 1500, Params: map[string]any{},
+		Parents: []string{}, LinkConnected: i.connected, Enabled: true, SystemID: m.systemID, MACAddress: i.mac, Name: i.name,
+		Tags:  []string{},
+		Links: []linkBody{}, Children: []string{}, LinkSpeed: i.speed, Type: "physical", ID: i.id, EffectiveMTU: 1500,
+		Params:         map[string]any{},
 		InterfaceSpeed: i.speed, ResourceURI: fmt.Sprintf("/MAAS/api/2.0/nodes/%s/interfaces/%d/", m.systemID, i.id),
 	}
 	if i.vlan != nil {

@@ -59,7 +59,8 @@ func (r *Region) newMachine(hostname string) *machine {
 		results: map[string]int{},
 	}
 	if m.hostname == "" {
-		m.hostname = r.letters("bcdfgklmnprst", 1) + r.letters("aeiou", 1) + r.letters("bcdfgklmnprst", 2) + "-" + r.letters("aeioubdfgklmnprst", 5)
+		m.hostname = r.letters("bcdfgklmnprst", 1) + r.letters("aeiou", 1) + r.letters("bcdfgklmnprst", 2) + "-" +
+			r.letters("aeioubdfgklmnprst", 5)
 	}
 	r.machines = append(r.machines, m)
 	return m
@@ -114,8 +115,9 @@ func (m *machine) start(by *user, to Status, said ...string) *answer {
 	}
 	refusal := m.power(true)
 	if refusal != nil {
-		m.region.event(m, warning, "Failed to query node's BMC", fmt.Sprintf("(%s) - Aborting %s and reverting to %s. Unable to power control the node. "+
-			"Please check power credentials.", by.name, to, was))
+		m.region.event(m, warning, "Failed to query node's BMC",
+			fmt.Sprintf("(%s) - Aborting %s and reverting to %s. Unable to power control the node. "+
+				"Please check power credentials.", by.name, to, was))
 		m.revert(was, before)
 	}
 	return refusal

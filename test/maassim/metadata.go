@@ -14,20 +14,29 @@ import (
 // metadata is the table of the metadata service, by path. Every path except those with access
 // anyone requires the machine's own token.
 var metadata = map[string]operation{
-	"GET /MAAS/metadata/{version}/{$}":                      {"metadata", view, metadataIndex("meta-data/", "user-data", "vendor-data", "maas-scripts")},
-	"GET /MAAS/metadata/{version}/meta-data/{$}":            {"meta-data", view, metadataIndex("instance-id", "local-hostname", "public-keys", "vendor-data")},
+	"GET /MAAS/metadata/{version}/{$}": {
+		"metadata", view,
+		metadataIndex("meta-data/", "user-data", "vendor-data", "maas-scripts"),
+	},
+	"GET /MAAS/metadata/{version}/meta-data/{$}": {
+		"meta-data", view,
+		metadataIndex("instance-id", "local-hostname", "public-keys", "vendor-data"),
+	},
 	"GET /MAAS/metadata/{version}/meta-data/instance-id":    {"meta-data", view, (*call).instanceID},
 	"GET /MAAS/metadata/{version}/meta-data/local-hostname": {"meta-data", view, (*call).localHostname},
 	"GET /MAAS/metadata/{version}/meta-data/public-keys":    {"meta-data", view, metadataIndex()},
 	"GET /MAAS/metadata/{version}/user-data":                {"user-data", view, (*call).giveUserData},
 	"GET /MAAS/metadata/{version}/vendor-data":              {"vendor-data", view, (*call).giveVendorData},
-	"GET /MAAS/metadata/{version}/maas-scripts":             {"maas-scripts", view, func(*call) answer { return answer{code: http.StatusNoContent, ctype: textPlain} }},
-	"POST /MAAS/metadata/{version}/{$}":                     {"signal", view, (*call).signal},
-	"POST /MAAS/metadata/status/{machine}":                  {"report", view, (*call).report},
-	"GET /MAAS/maas-run-scripts":                            {"maas-run-scripts", anyone, (*call).giveRunScripts},
-	"GET /MAAS/nocloud/{machine}/meta-data":                 {"meta-data", anyone, (*call).noCloudMetaData},
-	"GET /MAAS/nocloud/{machine}/user-data":                 {"user-data", anyone, (*call).giveUserData},
-	"GET /MAAS/nocloud/{machine}/vendor-data":               {"vendor-data", anyone, (*call).giveVendorData},
+	"GET /MAAS/metadata/{version}/maas-scripts": {
+		"maas-scripts", view,
+		func(*call) answer { return answer{code: http.StatusNoContent, ctype: textPlain} },
+	},
+	"POST /MAAS/metadata/{version}/{$}":       {"signal", view, (*call).signal},
+	"POST /MAAS/metadata/status/{machine}":    {"report", view, (*call).report},
+	"GET /MAAS/maas-run-scripts":              {"maas-run-scripts", anyone, (*call).giveRunScripts},
+	"GET /MAAS/nocloud/{machine}/meta-data":   {"meta-data", anyone, (*call).noCloudMetaData},
+	"GET /MAAS/nocloud/{machine}/user-data":   {"user-data", anyone, (*call).giveUserData},
+	"GET /MAAS/nocloud/{machine}/vendor-data": {"vendor-data", anyone, (*call).giveVendorData},
 }
 
 // serveMetadata answers a machine. MAAS has no paths below nocloud: a Guest reads its data there
@@ -155,7 +164,8 @@ func (c *call) signal() answer {
 	switch {
 	case status == "":
 		return text(http.StatusBadRequest, "No provided status!")
-	case !slices.Contains([]string{"OK", "WORKING", "FAILED", "TESTING", "COMMISSIONING", "INSTALLING", "APPLYING_NETCONF", "TIMEDOUT"}, status):
+	case !slices.Contains([]string{"OK", "WORKING", "FAILED", "TESTING", "COMMISSIONING", "INSTALLING", "APPLYING_NETCONF", "TIMEDOUT"},
+		status):
 		return text(http.StatusBadRequest, "Unknown status: '%s'", status)
 	case m.status.in(Broken, FailedCommissioning, FailedDeployment, Ready, FailedEnteringRescueMode, FailedTesting, New):
 		return text(http.StatusOK, "OK") // accepted without effect

@@ -161,8 +161,10 @@ func (r *Region) vlanBody(v *vlan) vlanBody {
 
 func (r *Region) subnetBody(s *subnet) subnetBody {
 	b := subnetBody{
-		Name: s.name, VLAN: r.vlanBody(s.vlan), CIDR: s.prefix.String(), RDNSMode: 2, DNSServers: []string{}, AllowDNS: true, AllowProxy: true,
-		Managed: true, DisabledBootArchitectures: []string{}, Space: "undefined", ID: s.id, ResourceURI: fmt.Sprintf("/MAAS/api/2.0/subnets/%d/", s.id),
+		Name: s.name, VLAN: r.vlanBody(s.vlan), CIDR: s.prefix.String(), RDNSMode: 2, DNSServers: []string{}, AllowDNS: true,
+		AllowProxy: true,
+		Managed:    true, DisabledBootArchitectures: []string{}, Space: "undefined", ID: s.id,
+		ResourceURI: fmt.Sprintf("/MAAS/api/2.0/subnets/%d/", s.id),
 	}
 	if s.gateway != "" {
 		b.GatewayIP = &s.gateway

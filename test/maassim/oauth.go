@@ -105,7 +105,8 @@ func (r *Region) authenticate(req *http.Request) (*user, *machine, *answer) {
 		return nil, nil, refusedKey("Invalid API key.")
 	}
 	signature := "&" + t.secret
-	if fields["oauth_signature_method"] != "PLAINTEXT" || subtle.ConstantTimeCompare([]byte(signature), []byte(fields["oauth_signature"])) != 1 {
+	if fields["oauth_signature_method"] != "PLAINTEXT" ||
+		subtle.ConstantTimeCompare([]byte(signature), []byte(fields["oauth_signature"])) != 1 {
 		return nil, nil, refusedKey(fmt.Sprintf("'Invalid signature. Expected signature base string: %s'", signature))
 	}
 	now, stamp := r.OAuthNow(), fields["oauth_timestamp"]
@@ -165,7 +166,10 @@ func oauthFields(header string) (map[string]string, bool) {
 		}
 		fields[name] = value
 	}
-	for _, name := range []string{"oauth_consumer_key", "oauth_token", "oauth_signature", "oauth_signature_method", "oauth_timestamp", "oauth_nonce"} {
+	for _, name := range []string{
+		"oauth_consumer_key", "oauth_token", "oauth_signature", "oauth_signature_method", "oauth_timestamp",
+		"oauth_nonce",
+	} {
 		if fields[name] == "" {
 			return nil, false
 		}

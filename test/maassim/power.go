@@ -13,7 +13,8 @@ func (m *machine) power(on bool) *answer {
 		return refusal
 	}
 	if m.hit(PowerFails) {
-		m.region.event(m, failure, map[bool]string{true: "Failed to power on node", false: "Failed to power off node"}[on], "power driver: the BMC did not act")
+		m.region.event(m, failure, map[bool]string{true: "Failed to power on node", false: "Failed to power off node"}[on],
+			"power driver: the BMC did not act")
 		return ptr(text(http.StatusServiceUnavailable, "Could not contact node's BMC: the BMC did not act"))
 	}
 	m.change("power", m.powerState, map[bool]string{true: "on", false: "off"}[on])

@@ -43,7 +43,8 @@ type rackBody struct {
 func (r *Region) rack() rackBody {
 	b := rackBody{
 		SystemID: rackID, Hostname: "rack-1", FQDN: "rack-1.maas", Version: r.Version, NodeType: 2, NodeTypeName: "Rack controller",
-		Architecture: "amd64/generic", OSystem: "ubuntu", DistroSeries: "jammy", IPAddresses: r.rackAddresses(), TagNames: []string{}, Zone: zone,
+		Architecture: "amd64/generic", OSystem: "ubuntu", DistroSeries: "jammy", IPAddresses: r.rackAddresses(), TagNames: []string{},
+		Zone:         zone,
 		HardwareInfo: map[string]string{}, ResourceURI: "/MAAS/api/2.0/rackcontrollers/" + rackID + "/",
 	}
 	for _, name := range []string{"rackd", "tftp", "http", "dhcpd", "dhcpd6", "dns_rack", "ntp_rack", "proxy_rack", "syslog_rack"} {
@@ -180,7 +181,8 @@ func (c *call) listBootResources() answer {
 	add := func(i Image, kind, subarch string) *bootResourceBody {
 		n := len(all) + 1
 		all = append(all, bootResourceBody{
-			ID: n, Type: kind, Name: i.listed(), Architecture: "amd64/" + subarch, ResourceURI: fmt.Sprintf("/MAAS/api/2.0/boot-resources/%d/", n),
+			ID: n, Type: kind, Name: i.listed(), Architecture: "amd64/" + subarch,
+			ResourceURI:  fmt.Sprintf("/MAAS/api/2.0/boot-resources/%d/", n),
 			LastDeployed: c.stamp(c.deployedImages[i.Name]), Subarches: subarch,
 		})
 		return &all[n-1]

@@ -178,7 +178,8 @@ func (c *call) abort() answer {
 		}
 	}
 	kind = map[Status]string{
-		Commissioning: "Aborted commissioning", Deploying: "Aborted deployment", DiskErasing: "Aborted disk erasing", Testing: "Aborted testing",
+		Commissioning: "Aborted commissioning", Deploying: "Aborted deployment", DiskErasing: "Aborted disk erasing",
+		Testing: "Aborted testing",
 	}[m.status]
 	m.begin()
 	m.endRun(runAborted)

@@ -164,7 +164,10 @@ const (
 	runAborted = 5
 )
 
-var runNames = map[int]string{runGoesOn: "Running", runPassed: "Passed", runFailed: "Failed", runTimeout: "Timed out", runAborted: "Aborted"}
+var runNames = map[int]string{
+	runGoesOn: "Running", runPassed: "Passed", runFailed: "Failed", runTimeout: "Timed out",
+	runAborted: "Aborted",
+}
 
 // endRun closes the running commissioning, if there is one.
 func (m *machine) endRun(status int) {

@@ -110,7 +110,8 @@ func (c *call) carryOut(path string, res resource, op operation) answer {
 	if c.req.PathValue("machine") != "" {
 		if c.machine == nil {
 			kind, _, _ := strings.Cut(path, "/")
-			return text(http.StatusNotFound, "No %s matches the given query.", map[string]string{"machines": "Machine", "nodes": "Node"}[kind])
+			return text(http.StatusNotFound, "No %s matches the given query.",
+				map[string]string{"machines": "Machine", "nodes": "Node"}[kind])
 		}
 	}
 	if !op.may.admits(u, c.machine) {

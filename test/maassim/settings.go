@@ -62,11 +62,13 @@ func (c *call) listTags() answer  { return ok([]any{}) }
 func stockSettings(patience time.Duration) map[string]any {
 	return map[string]any{
 		"hardware_sync_interval": "15m", "default_storage_layout": "flat", "enable_disk_erasing_on_release": false,
-		"disk_erase_with_secure_erase": true, "disk_erase_with_quick_erase": false, "node_timeout": int(patience.Minutes()), "default_osystem": "ubuntu",
+		"disk_erase_with_secure_erase": true, "disk_erase_with_quick_erase": false, "node_timeout": int(patience.Minutes()),
+		"default_osystem":       "ubuntu",
 		"default_distro_series": "jammy", "commissioning_osystem": "ubuntu", "commissioning_distro_series": "jammy",
 		"default_min_hwe_kernel": "", "maas_name": "maas", "http_proxy": nil, "enable_http_proxy": true, "ntp_servers": "ntp.ubuntu.com",
-		"upstream_dns": nil, "dnssec_validation": "auto", "network_discovery": "enabled", "kernel_opts": nil, "boot_images_auto_import": true,
-		"remote_syslog": nil, "curtin_verbose": true, "maas_auto_ipmi_user": "maas",
+		"upstream_dns": nil, "dnssec_validation": "auto", "network_discovery": "enabled", "kernel_opts": nil,
+		"boot_images_auto_import": true,
+		"remote_syslog":           nil, "curtin_verbose": true, "maas_auto_ipmi_user": "maas",
 	}
 }
 
@@ -163,16 +165,19 @@ func (c *call) listNotifications() answer {
 	add := func(ident, category, message string) {
 		id := len(all) + 1
 		all = append(all, notification{
-			Ident: ident, Admins: true, Message: message, Context: map[string]any{}, Category: category, Dismissable: category != "error", ID: id,
+			Ident: ident, Admins: true, Message: message, Context: map[string]any{}, Category: category, Dismissable: category != "error",
+			ID:          id,
 			ResourceURI: fmt.Sprintf("/MAAS/api/2.0/notifications/%d/", id),
 		})
 	}
 	if !c.servesAny() {
-		add("dhcp_disabled_all_vlans", "warning", "DHCP is not enabled on any VLAN.  This will prevent machines from being able to PXE boot, "+
-			"unless an external DHCP server is being used.")
+		add("dhcp_disabled_all_vlans", "warning",
+			"DHCP is not enabled on any VLAN.  This will prevent machines from being able to PXE boot, "+
+				"unless an external DHCP server is being used.")
 	}
 	if c.noRack {
-		add("clusters", "error", "One rack controller is not yet connected to the region. Visit the <a href='/MAAS/l/controllers'>rack controllers page</a> for more information.")
+		add("clusters", "error",
+			"One rack controller is not yet connected to the region. Visit the <a href='/MAAS/l/controllers'>rack controllers page</a> for more information.")
 	}
 	return ok(all)
 }

@@ -11,7 +11,8 @@ import (
 var units = map[string]time.Duration{
 	"s": time.Second, "sec": time.Second, "second": time.Second, "seconds": time.Second,
 	"m": time.Minute, "min": time.Minute, "minute": time.Minute, "minutes": time.Minute, "": time.Second,
-	"h": time.Hour, "hr": time.Hour, "hour": time.Hour, "hours": time.Hour, "d": 24 * time.Hour, "day": 24 * time.Hour, "days": 24 * time.Hour,
+	"h": time.Hour, "hr": time.Hour, "hour": time.Hour, "hours": time.Hour, "d": 24 * time.Hour, "day": 24 * time.Hour,
+	"days": 24 * time.Hour,
 }
 
 // span parses a systemd time span such as 15m or 1h 30m; 0 if s is not a time span.

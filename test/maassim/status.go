@@ -57,10 +57,13 @@ var statuses = []struct {
 	RescueMode:               {"Rescue mode", "rescue_mode", []Status{8, 19, 21}},
 	EnteringRescueMode:       {"Entering rescue mode", "entering_rescue_mode", []Status{4, 8, 6, 16, 18, 19}},
 	FailedEnteringRescueMode: {"Failed to enter rescue mode", "failed_entering_rescue_mode", []Status{8, 17, 19, 21}},
-	ExitingRescueMode:        {"Exiting rescue mode", "exiting_rescue_mode", []Status{0, 8, 2, 4, 5, 10, 11, 6, 3, 7, 13, 15, 16, 18, 20, 22}},
-	FailedExitingRescueMode:  {"Failed to exit rescue mode", "failed_exiting_rescue_mode", []Status{8, 19, 21}},
-	Testing:                  {"Testing", "testing", []Status{8, 0, 4, 5, 10, 6, 1, 11, 3, 7, 13, 15, 18, 20, 22}},
-	FailedTesting:            {"Failed testing", "failed_testing", []Status{1, 8, 3, 17, 21, 4, 6}},
+	ExitingRescueMode: {
+		"Exiting rescue mode", "exiting_rescue_mode",
+		[]Status{0, 8, 2, 4, 5, 10, 11, 6, 3, 7, 13, 15, 16, 18, 20, 22},
+	},
+	FailedExitingRescueMode: {"Failed to exit rescue mode", "failed_exiting_rescue_mode", []Status{8, 19, 21}},
+	Testing:                 {"Testing", "testing", []Status{8, 0, 4, 5, 10, 6, 1, 11, 3, 7, 13, 15, 18, 20, 22}},
+	FailedTesting:           {"Failed testing", "failed_testing", []Status{1, 8, 3, 17, 21, 4, 6}},
 }
 
 // String returns the status_name of a machine's body.

@@ -121,7 +121,8 @@ func noCloud(c Config, k keys) (map[string][]byte, error) {
 		return nil, err
 	}
 	return map[string][]byte{
-		"meta-data": meta, "vendor-data": append([]byte("#cloud-config\n"), vendor...), "user-data": []byte(cmp.Or(c.UserData, "#cloud-config\n{}\n")),
+		"meta-data": meta, "vendor-data": append([]byte("#cloud-config\n"), vendor...),
+		"user-data": []byte(cmp.Or(c.UserData, "#cloud-config\n{}\n")),
 	}, nil
 }
 

@@ -55,7 +55,10 @@ func (s *Tokens) Run() error {
 	if s.key, err = ecdsa.GenerateKey(elliptic.P256(), rand.Reader); err != nil {
 		return err
 	}
-	ca := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: service}, NotAfter: time.Now().Add(24 * time.Hour), NotBefore: time.Now().Add(-time.Hour)}
+	ca := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: service}, NotAfter: time.Now().Add(24 * time.Hour),
+		NotBefore: time.Now().Add(-time.Hour),
+	}
 	if s.chain, err = x509.CreateCertificate(rand.Reader, ca, ca, s.key.Public(), s.key); err != nil {
 		return err
 	}

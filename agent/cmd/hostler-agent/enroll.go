@@ -42,7 +42,10 @@ never from the command line, where others could read it.`,
 			if err != nil {
 				return err
 			}
-			given := identity.Provided("the command line", identity.Bootstrap{Broker: broker, CASHA256: caSHA256, Token: token, MAASSystemID: maasID}, "")
+			given := identity.Provided("the command line", identity.Bootstrap{
+				Broker: broker, CASHA256: caSHA256, Token: token,
+				MAASSystemID: maasID,
+			}, "")
 			m, err := enroll(cmd.Context(), config, given, timeout)
 			if err != nil {
 				return err

@@ -67,7 +67,8 @@ func factsPage(p *page, f taskcatalog.Facts) {
 		if g.MemoryBytes != nil {
 			memory = fmt.Sprintf("%d MiB", *g.MemoryBytes>>20)
 		}
-		p.line(fmt.Sprintf("gpu %d", g.Index), strings.Join(slices.DeleteFunc([]string{g.UUID, g.Name, memory, g.PCIAddress, g.Partition}, empty), ", "))
+		p.line(fmt.Sprintf("gpu %d", g.Index),
+			strings.Join(slices.DeleteFunc([]string{g.UUID, g.Name, memory, g.PCIAddress, g.Partition}, empty), ", "))
 		for _, i := range g.Instances {
 			p.line("  instance", strings.TrimSpace(i.UUID+" "+i.Profile))
 		}
@@ -79,7 +80,8 @@ func factsPage(p *page, f taskcatalog.Facts) {
 		p.line("library", strings.Join(slices.DeleteFunc([]string{l.Name, l.Version, string(l.Problem), l.Detail}, empty), ", "))
 	}
 	for _, d := range f.PCI {
-		p.line("pci "+d.Address, strings.Join(slices.DeleteFunc([]string{d.Vendor + ":" + d.Device, "class " + d.Class, d.Driver}, empty), ", "))
+		p.line("pci "+d.Address, strings.Join(slices.DeleteFunc([]string{d.Vendor + ":" + d.Device, "class " + d.Class, d.Driver}, empty),
+			", "))
 	}
 }
 

@@ -147,7 +147,10 @@ func gpuUnits(ctx context.Context, h *gpu.Helper, wanted string) ([]gpuUnit, gpu
 	}
 	var units []gpuUnit
 	for i, g := range s.GPUs {
-		whole := gpuUnit{Index: i, Device: gpu.Device{Vendor: g.Vendor, UUID: g.UUID}, Name: g.Name, Serial: g.Serial, PCIAddress: g.PCIAddress}
+		whole := gpuUnit{
+			Index: i, Device: gpu.Device{Vendor: g.Vendor, UUID: g.UUID}, Name: g.Name, Serial: g.Serial,
+			PCIAddress: g.PCIAddress,
+		}
 		all := []gpuUnit{whole}
 		if len(g.Instances) > 0 {
 			all = nil
@@ -167,7 +170,9 @@ func gpuUnits(ctx context.Context, h *gpu.Helper, wanted string) ([]gpuUnit, gpu
 		return units, s, nil
 	}
 	if wanted != "" && len(s.GPUs) > 0 {
-		return nil, s, taskcatalog.Errorf(codeGPUNotFound, "no GPU has the index or uuid %q: this machine has GPUs 0 to %d (see hostler-agent facts)", taskcatalog.Clean(wanted, 80), len(s.GPUs)-1)
+		return nil, s, taskcatalog.Errorf(codeGPUNotFound,
+			"no GPU has the index or uuid %q: this machine has GPUs 0 to %d (see hostler-agent facts)", taskcatalog.Clean(wanted, 80),
+			len(s.GPUs)-1)
 	}
 	return nil, s, taskcatalog.Errorf(codeGPUNotFound, "no vendor library lists a GPU on this machine: %s", libraryText(s.Libraries))
 }

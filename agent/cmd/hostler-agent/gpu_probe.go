@@ -44,9 +44,11 @@ func (u probedUnit) Sees() string {
 	case u.Probe.CoveredBytes == 0:
 		return "not looked at: it has no free memory"
 	case u.Probe.NonZeroWords+u.Probe.ReadBackNonZero > 0:
-		return fmt.Sprintf("%d words of somebody's data in %s", max(u.Probe.NonZeroWords, u.Probe.ReadBackNonZero), humanize.IBytes(u.Probe.CoveredBytes))
+		return fmt.Sprintf("%d words of somebody's data in %s", max(u.Probe.NonZeroWords, u.Probe.ReadBackNonZero),
+			humanize.IBytes(u.Probe.CoveredBytes))
 	case short(*u.Probe):
-		return fmt.Sprintf("not looked at as a whole: nothing but zeros in %s, less than half of the free memory", humanize.IBytes(u.Probe.CoveredBytes))
+		return fmt.Sprintf("not looked at as a whole: nothing but zeros in %s, less than half of the free memory",
+			humanize.IBytes(u.Probe.CoveredBytes))
 	}
 	return fmt.Sprintf("nothing but zeros in %s", humanize.IBytes(u.Probe.CoveredBytes))
 }
@@ -81,9 +83,12 @@ func (r probeReport) found() error {
 	}
 	switch {
 	case dirty > 0:
-		return taskcatalog.Errorf(codeNotClean, "%d of %d GPUs hold somebody's data, and %d were not looked at (hostler-agent gpu scrub overwrites the memory)", dirty, len(r.GPUs), dark)
+		return taskcatalog.Errorf(codeNotClean,
+			"%d of %d GPUs hold somebody's data, and %d were not looked at (hostler-agent gpu scrub overwrites the memory)", dirty,
+			len(r.GPUs), dark)
 	case dark > 0:
-		return taskcatalog.Errorf(codeGPUNotLookedAt, "%d of %d GPUs were not looked at, for the reasons above (end the processes that hold a GPU, repair what failed, then probe again%s)",
+		return taskcatalog.Errorf(codeGPUNotLookedAt,
+			"%d of %d GPUs were not looked at, for the reasons above (end the processes that hold a GPU, repair what failed, then probe again%s)",
 			dark, len(r.GPUs), rootHint())
 	}
 	return nil

@@ -51,7 +51,8 @@ and restores what it stopped. Therefore both options must be given.`,
 			if err != nil {
 				return err
 			}
-			if err := show(cmd.OutOrStdout(), map[string]any{"gpus": all, "libraries": libraries}, format, func(p *page) { scrubPage(p, all) }); err != nil {
+			if err := show(cmd.OutOrStdout(), map[string]any{"gpus": all, "libraries": libraries}, format,
+				func(p *page) { scrubPage(p, all) }); err != nil {
 				return err
 			}
 			return verdictError(all)
@@ -75,7 +76,8 @@ func scrubByHand(cmd *cobra.Command, device string) ([]scrubbedUnit, []taskcatal
 	}
 	if i := slices.IndexFunc(units, gpuUnit.held); i >= 0 {
 		return nil, nil, taskcatalog.Errorf(taskcatalog.CodeGPUHolderPresent,
-			"cannot scrub GPU %d, %s: %s (nothing was touched; end the processes that hold the GPU, then scrub again%s)", units[i].Index, units[i].UUID, units[i].heldText(), rootHint())
+			"cannot scrub GPU %d, %s: %s (nothing was touched; end the processes that hold the GPU, then scrub again%s)", units[i].Index,
+			units[i].UUID, units[i].heldText(), rootHint())
 	}
 	nonce := make([]byte, 32)
 	if _, err := rand.Read(nonce); err != nil {
@@ -118,7 +120,10 @@ func judgeParents(all []scrubbedUnit, seen []taskcatalog.GPUFacts) {
 		why := ""
 		if g.MemoryBytes == nil {
 			why = fmt.Sprintf("GPU %s does not report how much of its memory belongs to no instance", g.UUID)
-		} else if m := (gpu.MemoryInfo{Total: *g.MemoryBytes, Reserved: g.ReservedBytes}); !gpu.MeetsPolicy(g.Vendor, m, inside, taskcatalog.GPUScrubPolicy{}) {
+		} else if m := (gpu.MemoryInfo{
+			Total:    *g.MemoryBytes,
+			Reserved: g.ReservedBytes,
+		}); !gpu.MeetsPolicy(g.Vendor, m, inside, taskcatalog.GPUScrubPolicy{}) {
 			why = fmt.Sprintf("only %.1f percent of GPU %s are in instances that were scrubbed (turn partitioning off, then scrub the whole GPU)", gpu.Coverage(m, inside), g.UUID)
 		}
 		for _, s := range its {

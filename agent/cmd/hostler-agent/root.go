@@ -41,7 +41,8 @@ opens every connection itself and listens on nothing.`,
 		RunE:              func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 		Args:              noArgs,
 	}
-	root.AddCommand(newRun(), newEnroll(), newStatus(thisMachine()), newFacts(), newResolver(), newGPU(), newWatch(), newSelfTest(thisMachine()), newUpdate(thisMachine()), newSession(), newSessionEnded(), newVersion())
+	root.AddCommand(newRun(), newEnroll(), newStatus(thisMachine()), newFacts(), newResolver(), newGPU(), newWatch(),
+		newSelfTest(thisMachine()), newUpdate(thisMachine()), newSession(), newSessionEnded(), newVersion())
 	root.Flags().Bool("version", false, "print the version")
 	root.SetVersionTemplate("hostler-agent {{.Version}}\n")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
@@ -92,7 +93,8 @@ func exitOf(code taskcatalog.Code, err error) int {
 	switch code {
 	case codeUsage, "config_invalid", "identity_source_invalid":
 		return exitUsage
-	case "state_locked", taskcatalog.CodeGPUHolderPresent, codeGPUNotLookedAt, selfupdate.CodeUnderWay, selfupdate.CodePinned, selfupdate.CodeSlotInUse, selfupdate.CodeNotInSlot:
+	case "state_locked", taskcatalog.CodeGPUHolderPresent, codeGPUNotLookedAt, selfupdate.CodeUnderWay, selfupdate.CodePinned,
+		selfupdate.CodeSlotInUse, selfupdate.CodeNotInSlot:
 		return exitRefused
 	case codeGPUNotFound, selfupdate.CodeNotStaged:
 		return exitMissing

@@ -49,7 +49,8 @@ func newRun() *cobra.Command {
 				return err
 			}
 			config.Terminals = terminals(&config, configFile, taskcatalog.AgentFolder, executable, util.IsRunningSystemd())
-			config.Updates = updates(&config, taskcatalog.AgentFolder, executable, filepath.Join(config.ConfigDir, filepath.Base(configFile)))
+			config.Updates = updates(&config, taskcatalog.AgentFolder, executable,
+				filepath.Join(config.ConfigDir, filepath.Base(configFile)))
 			if config.Updates != nil {
 				defer func() { _ = config.Updates.Store.Close() }()
 			}
@@ -57,7 +58,8 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			log.Info("hostler-agent starts", zap.String("who", "agent"), zap.String("version", version), zap.String("allow", string(config.Allow)))
+			log.Info("hostler-agent starts", zap.String("who", "agent"), zap.String("version", version),
+				zap.String("allow", string(config.Allow)))
 			err = a.Run(cmd.Context())
 			if closed := a.Close(); err == nil {
 				err = closed

@@ -46,7 +46,8 @@ func terminals(config *agent.Config, configFile, lib, executable string, underSy
 		configFile = ""
 	}
 	return &unit.Sessions{
-		Systemd: systemd.Bus{}, Machine: config.Machine, Program: executable, After: after, Config: configFile, StateDir: config.StateDir, Ask: handover.Ask,
+		Systemd: systemd.Bus{}, Machine: config.Machine, Program: executable, After: after, Config: configFile, StateDir: config.StateDir,
+		Ask: handover.Ask,
 	}
 }
 
@@ -93,7 +94,8 @@ func newSessionEnded() *cobra.Command {
 			book := logins.Here()
 			login, was, err := process.End(unit.Dir(args[0]), book)
 			if was {
-				log.Info("a user is logged out", zap.String("user", login.User), zap.String("tty", login.TTY), zap.Time("at", book.Now().UTC().Truncate(time.Second)))
+				log.Info("a user is logged out", zap.String("user", login.User), zap.String("tty", login.TTY),
+					zap.Time("at", book.Now().UTC().Truncate(time.Second)))
 			}
 			return errors.Join(err, ifKilled(log, func(how string) error { return reportGone(cmd.Context(), configFile, args[0], how) }))
 		},
@@ -108,7 +110,8 @@ func ifKilled(log *zap.Logger, tell func(how string) error) error {
 	if result == "success" || result == "" {
 		return nil
 	}
-	log.Warn("the process of a terminal session did not end by itself", zap.String("result", taskcatalog.Clean(result, 40)), zap.String("status", taskcatalog.Clean(os.Getenv("EXIT_STATUS"), 40)))
+	log.Warn("the process of a terminal session did not end by itself", zap.String("result", taskcatalog.Clean(result, 40)),
+		zap.String("status", taskcatalog.Clean(os.Getenv("EXIT_STATUS"), 40)))
 	return tell(result)
 }
 

@@ -112,7 +112,8 @@ func newVersion() *cobra.Command {
 				return err
 			}
 			self := release.Self{
-				Version: version, Commit: commit, OS: runtime.GOOS, Arch: runtime.GOARCH, StateSchema: release.State, Protocol: release.Protocol,
+				Version: version, Commit: commit, OS: runtime.GOOS, Arch: runtime.GOARCH, StateSchema: release.State,
+				Protocol: release.Protocol,
 			}
 			return show(cmd.OutOrStdout(), self, format, func(p *page) { p.row(fmt.Sprintf("hostler-agent %s (%s)", version, commit)) })
 		},

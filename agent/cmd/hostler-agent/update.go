@@ -124,7 +124,8 @@ present one. The switch is watched like any update.`,
 				return err
 			}
 			defer func() { _ = store.Close() }()
-			to, err := manualUpdater(v.place, store, file, v.configFile).RevertByHand(cmd.Context(), taskcatalog.ByHand+time.Now().UTC().Format("20060102T150405Z"), reason)
+			to, err := manualUpdater(v.place, store, file, v.configFile).RevertByHand(cmd.Context(),
+				taskcatalog.ByHand+time.Now().UTC().Format("20060102T150405Z"), reason)
 			if err == nil {
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "returning to %s (hostler-agent update show)\n", to)
 			}
@@ -161,8 +162,9 @@ func manualUpdater(at place, store *selfupdate.Store, file agent.File, configFil
 	}
 	return &selfupdate.Updater{
 		Stager: selfupdate.Stager{
-			Store: store, StateDir: file.StateDir, Parts: agent.StateParts(time.Now), Test: selfupdate.RunSelfTest(configFile), Progress: func(string, int, string) {},
-			Forms: func() ([]int, error) { return formsHere(file) },
+			Store: store, StateDir: file.StateDir, Parts: agent.StateParts(time.Now), Test: selfupdate.RunSelfTest(configFile),
+			Progress: func(string, int, string) {},
+			Forms:    func() ([]int, error) { return formsHere(file) },
 		},
 		Systemd: at.systemd, Log: zap.NewNop(), Running: running, Version: v,
 		Contact: func() time.Duration { return contactAge(file.StatusFile) },

@@ -56,7 +56,10 @@ func look(store *selfupdate.Store) (*versionsView, error) {
 		st, problem = store.OnDisk(), unread.Error()
 	}
 	slots, err := store.Slots(st)
-	return &versionsView{slots, st.Trial, append([]selfupdate.Pin{}, st.Pins...), append([]taskcatalog.AgentDelivery{}, st.Deliveries...), problem}, errors.Join(unread, err)
+	return &versionsView{
+		slots, st.Trial, append([]selfupdate.Pin{}, st.Pins...), append([]taskcatalog.AgentDelivery{}, st.Deliveries...),
+		problem,
+	}, errors.Join(unread, err)
 }
 
 // lookHere is look for the command status: nil if this agent does not update itself, or if the

@@ -33,7 +33,8 @@ func updates(config *agent.Config, lib, executable, configFile string) *agent.Up
 		return nil
 	}
 	return &agent.Updates{
-		Store: store, Systemd: systemd.Bus{}, Running: running, Invocation: os.Getenv("INVOCATION_ID"), Test: selfupdate.RunSelfTest(configFile),
+		Store: store, Systemd: systemd.Bus{}, Running: running, Invocation: os.Getenv("INVOCATION_ID"),
+		Test: selfupdate.RunSelfTest(configFile),
 	}
 }
 
@@ -79,7 +80,8 @@ and ends. After a loss of power at any point, watch resumes.`,
 				return err
 			}
 			w := selfupdate.Watcher{
-				Store: store, StateDir: config.StateDir, Parts: agent.StateParts(config.Now), Systemd: systemd.Bus{}, BootID: boot, Log: log,
+				Store: store, StateDir: config.StateDir, Parts: agent.StateParts(config.Now), Systemd: systemd.Bus{}, BootID: boot,
+				Log:   log,
 				Reach: agent.ContactProbe(config), Proof: config.UpdateWatch, Sleep: sleep,
 			}
 			if err := w.Probe(); err != nil {

@@ -20,7 +20,8 @@ func (c *call) identify() int {
 	fmt.Printf("\n/dev/sda:\n\nATA device, with non-removable media\n\tModel Number:       %s extra   \n\tSerial Number:      %s\nStandards:\n\tSupported: 10 9\nCapabilities:\n\tLBA, IORDY(can be disabled)\n", c.Model, c.Serial)
 	if c.Supported {
 		fmt.Println("Security: \n\tMaster password revision code = 65534\n\t\tsupported")
-		fmt.Println(is(c.Password != "", "enabled") + "\n" + is(c.Locked, "locked") + "\n" + is(c.Frozen, "frozen") + "\n\tnot\texpired: security count\n" + is(c.Enhanced, "supported: enhanced erase"))
+		fmt.Println(is(c.Password != "", "enabled") + "\n" + is(c.Locked, "locked") + "\n" + is(c.Frozen, "frozen") +
+			"\n\tnot\texpired: security count\n" + is(c.Enhanced, "supported: enhanced erase"))
 		fmt.Println("\t2min for SECURITY ERASE UNIT. 2min for ENHANCED SECURITY ERASE UNIT.\nLogical Unit WWN Device Identifier: 5002538d00000001\nChecksum: correct")
 	}
 	return 0

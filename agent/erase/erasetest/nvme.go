@@ -19,7 +19,10 @@ const (
 func (c *call) nvme() int {
 	switch c.args[0] {
 	case "id-ctrl":
-		return show(map[string]any{"vid": 6966, "sn": c.Serial + "    ", "mn": c.Model + "   ", "oacs": c.OACS, "fna": c.FNA, "sanicap": c.SANICAP})
+		return show(map[string]any{
+			"vid": 6966, "sn": c.Serial + "    ", "mn": c.Model + "   ", "oacs": c.OACS, "fna": c.FNA,
+			"sanicap": c.SANICAP,
+		})
 	case "id-ns":
 		return show(map[string]any{"nsze": 16384, "flbas": c.FLBAS})
 	case "list-ns":

@@ -15,23 +15,32 @@ type address uintptr
 
 // hip is the functions used from libamdhip64.so. The current device belongs to the thread.
 type hip struct {
-	initialize  func(flags uint32) hipError                                                                                          `symbol:"hipInit"`
-	count       func(n *int32) hipError                                                                                              `symbol:"hipGetDeviceCount"`
-	busID       func(out *byte, n int32, device int32) hipError                                                                      `symbol:"hipDeviceGetPCIBusId"`
-	setDevice   func(device int32) hipError                                                                                          `symbol:"hipSetDevice"`
-	deviceReset func() hipError                                                                                                      `symbol:"hipDeviceReset"`
-	synchronize func() hipError                                                                                                      `symbol:"hipDeviceSynchronize"`
-	memInfo     func(free, total *uint64) hipError                                                                                   `symbol:"hipMemGetInfo"`
-	malloc      func(out *address, bytes uint64) hipError                                                                            `symbol:"hipMalloc"`
-	free        func(a address) hipError                                                                                             `symbol:"hipFree"`
-	memset32    func(a address, value int32, count uint64) hipError                                                                  `symbol:"hipMemsetD32"`
-	toHost      func(to *byte, from address, bytes uint64) hipError                                                                  `symbol:"hipMemcpyDtoH"`
-	toDevice    func(to address, from *byte, bytes uint64) hipError                                                                  `symbol:"hipMemcpyHtoD"`
-	load        func(module *uintptr, image *byte) hipError                                                                          `symbol:"hipModuleLoadData"`
-	unload      func(module uintptr) hipError                                                                                        `symbol:"hipModuleUnload"`
-	function    func(out *uintptr, module uintptr, name string) hipError                                                             `symbol:"hipModuleGetFunction"`
-	launch      func(function uintptr, gx, gy, gz, bx, by, bz, shared uint32, stream uintptr, args *uintptr, extra uintptr) hipError `symbol:"hipModuleLaunchKernel"`
-	errorName   func(e hipError) string                                                                                              `symbol:"hipGetErrorName"`
+	initialize func(flags uint32) hipError `symbol:"hipInit"`
+	count      func(n *int32) hipError     `symbol:"hipGetDeviceCount"`
+	busID      func(out *byte, n int32,
+		device int32) hipError `symbol:"hipDeviceGetPCIBusId"`
+	setDevice   func(device int32) hipError `symbol:"hipSetDevice"`
+	deviceReset func() hipError             `symbol:"hipDeviceReset"`
+	synchronize func() hipError             `symbol:"hipDeviceSynchronize"`
+	memInfo     func(free,
+		total *uint64) hipError `symbol:"hipMemGetInfo"`
+	malloc func(out *address,
+		bytes uint64) hipError `symbol:"hipMalloc"`
+	free     func(a address) hipError `symbol:"hipFree"`
+	memset32 func(a address, value int32,
+		count uint64) hipError `symbol:"hipMemsetD32"`
+	toHost func(to *byte, from address,
+		bytes uint64) hipError `symbol:"hipMemcpyDtoH"`
+	toDevice func(to address, from *byte,
+		bytes uint64) hipError `symbol:"hipMemcpyHtoD"`
+	load func(module *uintptr,
+		image *byte) hipError `symbol:"hipModuleLoadData"`
+	unload   func(module uintptr) hipError `symbol:"hipModuleUnload"`
+	function func(out *uintptr, module uintptr,
+		name string) hipError `symbol:"hipModuleGetFunction"`
+	launch func(function uintptr, gx, gy, gz, bx, by, bz, shared uint32, stream uintptr, args *uintptr,
+		extra uintptr) hipError `symbol:"hipModuleLaunchKernel"`
+	errorName func(e hipError) string `symbol:"hipGetErrorName"`
 }
 
 const (

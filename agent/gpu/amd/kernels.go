@@ -56,7 +56,8 @@ func compile(hipHandle uintptr) ([]byte, error) {
 	}
 	var n uint64
 	if r := c.size(program, &n); r != 0 || n == 0 || n > maxCodeBytes {
-		return nil, taskcatalog.Errorf(gpu.CodeUnsupported, "cannot compile the kernels: hiprtc reports a program of %d bytes (result %d)", n, r)
+		return nil, taskcatalog.Errorf(gpu.CodeUnsupported, "cannot compile the kernels: hiprtc reports a program of %d bytes (result %d)",
+			n, r)
 	}
 	code := make([]byte, n)
 	if r := c.code(program, &code[0]); r != 0 {

@@ -36,7 +36,8 @@ func (v *Vendor) Reset(uuids []string) error {
 	}
 	for _, d := range s.devices {
 		if hive := s.hive(d); hive != "" && hives[hive] && !named[d.uuid] {
-			return taskcatalog.Errorf(CodeHiveIncomplete, "cannot reset %s: GPU %s is in the same hive %s and would be reset with it (name it too)",
+			return taskcatalog.Errorf(CodeHiveIncomplete,
+				"cannot reset %s: GPU %s is in the same hive %s and would be reset with it (name it too)",
 				strings.Join(slices.Sorted(slices.Values(uuids)), ", "), d.uuid, hive)
 		}
 	}

@@ -188,7 +188,8 @@ func (s *session) find(uuid string) (device, int, error) {
 	base, part, partitioned := strings.Cut(uuid, "/")
 	i := slices.IndexFunc(s.devices, func(d device) bool { return d.uuid == base })
 	if i < 0 && len(s.silent) > 0 {
-		return device{}, 0, taskcatalog.Errorf(gpu.CodeDeviceLost, "cannot find GPU %s: AMD SMI lists %d GPUs that do not answer: %v", uuid, len(s.silent), s.silent[0])
+		return device{}, 0, taskcatalog.Errorf(gpu.CodeDeviceLost, "cannot find GPU %s: AMD SMI lists %d GPUs that do not answer: %v", uuid,
+			len(s.silent), s.silent[0])
 	}
 	if i < 0 {
 		return device{}, 0, taskcatalog.Errorf(gpu.CodeDeviceMissing, "cannot find GPU %s: AMD SMI does not list it", uuid)

@@ -21,7 +21,8 @@ func (v *Vendor) Survey() ([]taskcatalog.GPUFacts, []taskcatalog.LibraryFacts, e
 	}
 	defer s.shutDown()
 	if len(s.silent) > 0 {
-		libraries[0] = fact(smiLibrary, version, taskcatalog.Errorf(gpu.CodeDeviceLost, "%d GPUs do not answer: %v", len(s.silent), s.silent[0]))
+		libraries[0] = fact(smiLibrary, version, taskcatalog.Errorf(gpu.CodeDeviceLost, "%d GPUs do not answer: %v", len(s.silent),
+			s.silent[0]))
 	}
 	nodes := v.kfdNodes()
 	var gpus []taskcatalog.GPUFacts

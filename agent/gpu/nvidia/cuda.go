@@ -30,12 +30,13 @@ type driver struct {
 	ctxSynchronize   func() int32
 	moduleLoadData   func(module *uintptr, image *byte) int32
 	moduleFunction   func(function *uintptr, module uintptr, name string) int32
-	launchKernel     func(function uintptr, gridX, gridY, gridZ, blockX, blockY, blockZ, shared uint32, stream uintptr, params *unsafe.Pointer, extra uintptr) int32
-	memGetInfo       func(free, total *uint64) int32
-	memAlloc         func(address *uint64, bytes uint64) int32
-	memFree          func(address uint64) int32
-	memsetD32        func(address uint64, value uint32, count uint64) int32
-	memcpyDtoH       func(into unsafe.Pointer, address, bytes uint64) int32
+	launchKernel     func(function uintptr, gridX, gridY, gridZ, blockX, blockY, blockZ, shared uint32, stream uintptr,
+		params *unsafe.Pointer, extra uintptr) int32
+	memGetInfo func(free, total *uint64) int32
+	memAlloc   func(address *uint64, bytes uint64) int32
+	memFree    func(address uint64) int32
+	memsetD32  func(address uint64, value uint32, count uint64) int32
+	memcpyDtoH func(into unsafe.Pointer, address, bytes uint64) int32
 }
 
 func (d *driver) symbols() map[string]any {

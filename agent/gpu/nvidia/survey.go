@@ -121,7 +121,8 @@ func (v *vendor) memoryInfo(d nvml.Device) (gpu.MemoryInfo, error) {
 
 func checkMemory(m gpu.MemoryInfo) error {
 	if m.Total == 0 || m.Total > maxMemory || m.Free > m.Total || (m.Reserved != nil && *m.Reserved > m.Total) {
-		return taskcatalog.Errorf(gpu.CodeDriverFailed, "the driver reports implausible memory sizes: %d bytes in all, %d free", m.Total, m.Free)
+		return taskcatalog.Errorf(gpu.CodeDriverFailed, "the driver reports implausible memory sizes: %d bytes in all, %d free", m.Total,
+			m.Free)
 	}
 	return nil
 }

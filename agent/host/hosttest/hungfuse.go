@@ -22,7 +22,9 @@ func HangFUSE(t *testing.T, point string, owner int, options ...string) (end fun
 	if err != nil {
 		t.Skipf("no FUSE here: %v", err)
 	}
-	OK(t, unix.Mount("sshfs", point, "fuse.sshfs", 0, strings.Join(append(options, fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d", fd, owner, owner)), ",")))
+	OK(t,
+		unix.Mount("sshfs", point, "fuse.sshfs", 0,
+			strings.Join(append(options, fmt.Sprintf("fd=%d,rootmode=40000,user_id=%d,group_id=%d", fd, owner, owner)), ",")))
 	go func() {
 		buf := make([]byte, 1<<20)
 		for {

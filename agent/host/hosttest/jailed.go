@@ -22,7 +22,10 @@ func Jailed(t *testing.T, files map[string][]byte) *host.Host {
 		OK(t, os.MkdirAll(filepath.Dir(name), 0o755))
 		OK(t, os.WriteFile(name, raw, 0o755))
 	}
-	for _, d := range []string{"/usr/sbin", "/etc/sudoers.d", "/home/alice", "/var/lib/systemd/linger", "/var/spool/cron/crontabs", "/var/spool/cron/atjobs", "/dev/shm", "/dev/mqueue", "/tmp"} {
+	for _, d := range []string{
+		"/usr/sbin", "/etc/sudoers.d", "/home/alice", "/var/lib/systemd/linger", "/var/spool/cron/crontabs",
+		"/var/spool/cron/atjobs", "/dev/shm", "/dev/mqueue", "/tmp",
+	} {
 		OK(t, os.MkdirAll(d, 0o755))
 	}
 	OK(t, unix.Mknod("/dev/null", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))))

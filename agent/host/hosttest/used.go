@@ -30,7 +30,11 @@ func Used(t *testing.T) (*host.Host, string) {
 // Untouched is the baseline of a box.
 func Untouched() *taskcatalog.Baseline {
 	return &taskcatalog.Baseline{
-		Users:  []taskcatalog.BaselineUser{{Name: "root", Home: "/root"}, {Name: "daemon", UID: 1, Home: "/usr/sbin"}, {Name: "ubuntu", UID: 1000, Home: "/home/ubuntu"}},
+		Users: []taskcatalog.BaselineUser{
+			{Name: "root", Home: "/root"},
+			{Name: "daemon", UID: 1, Home: "/usr/sbin"},
+			{Name: "ubuntu", UID: 1000, Home: "/home/ubuntu"},
+		},
 		Mounts: []string{"/ ext4 /"},
 	}
 }
@@ -45,7 +49,8 @@ func There(dir, name string) bool {
 func Process(t *testing.T, dir string, pid int, uid uint32, exe, cgroup, netns string) {
 	t.Helper()
 	own := fmt.Sprintf("proc/%d/", pid)
-	Put(t, dir, own+"stat", fmt.Sprintf("%d (x) S 1 %d %d 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 100 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n", pid, pid, pid))
+	Put(t, dir, own+"stat",
+		fmt.Sprintf("%d (x) S 1 %d %d 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 100 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n", pid, pid, pid))
 	Put(t, dir, own+"status", fmt.Sprintf("Name:\tx\nUid:\t%d\t%d\t%d\t%d\n", uid, uid, uid, uid))
 	Put(t, dir, own+"cgroup", "0::"+cgroup+"\n")
 	OK(t, os.MkdirAll(filepath.Join(dir, own, "ns"), 0o755))

@@ -95,7 +95,9 @@ func read(from io.Reader, message any) error {
 	}
 	err = json.Unmarshal(raw, &of)
 	if err == nil && of.Version != Version {
-		return taskcatalog.Errorf(CodeVersion, "the other process speaks version %d of the handover, and this process speaks version %d (close the session and open another)", of.Version, Version)
+		return taskcatalog.Errorf(CodeVersion,
+			"the other process speaks version %d of the handover, and this process speaks version %d (close the session and open another)",
+			of.Version, Version)
 	}
 	if err == nil {
 		err = json.Unmarshal(raw, message)

@@ -38,7 +38,10 @@ func ReadMember(stateDir string) (Member, error) {
 	case m == nil:
 		return Member{}, taskcatalog.Errorf(CodeNoMember, "cannot dial a relay: this machine is not enrolled (hostler-agent enroll)")
 	case m.Expired(time.Now()):
-		return Member{}, taskcatalog.Errorf(CodeNoMember, "cannot dial a relay: the node's certificate expired on %s, and the agent has no newer certificate yet", m.Cert.Leaf.NotAfter.UTC().Format(time.RFC3339))
+		return Member{},
+			taskcatalog.Errorf(CodeNoMember,
+				"cannot dial a relay: the node's certificate expired on %s, and the agent has no newer certificate yet",
+				m.Cert.Leaf.NotAfter.UTC().Format(time.RFC3339))
 	}
 	return Member{NodeID: m.NodeID, Config: pki.ClientConfig(m.Trust.Roots(time.Now()), &m.Cert, time.Now)}, nil
 }

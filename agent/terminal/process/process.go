@@ -71,7 +71,8 @@ type takenSession struct {
 func Run(ctx context.Context, c Config) error {
 	c.Log = c.Log.With(zap.String("session", c.SessionID))
 	p := &process{
-		Config: c, first: make(chan takenSession, 1), passes: make(chan terminal.Pass), endedCh: make(chan struct{}), failed: make(chan error, 1),
+		Config: c, first: make(chan takenSession, 1), passes: make(chan terminal.Pass), endedCh: make(chan struct{}),
+		failed: make(chan error, 1),
 	}
 	socket, err := handover.Open(c.Dir)
 	if err != nil {
@@ -136,7 +137,8 @@ func (p *process) ended(log *zap.Logger, res terminal.Result, err error) error {
 // answer answers the agent.
 func (p *process) answer(r handover.Request) handover.Reply {
 	if r.SessionID != p.SessionID {
-		return handover.Refuse(taskcatalog.Errorf(handover.CodeInvalid, "this process serves session %s, and the handover is for another session", p.SessionID))
+		return handover.Refuse(taskcatalog.Errorf(handover.CodeInvalid,
+			"this process serves session %s, and the handover is for another session", p.SessionID))
 	}
 	if r.Handover == nil {
 		p.mu.Lock()
@@ -145,7 +147,8 @@ func (p *process) answer(r handover.Request) handover.Reply {
 	}
 	resumed, err := p.take(r)
 	if err != nil {
-		p.Log.Warn("the handover is refused", zap.String("task", taskcatalog.Clean(r.TaskID, 80)), zap.String("code", string(taskcatalog.CodeOf(err, handover.CodeInvalid))))
+		p.Log.Warn("the handover is refused", zap.String("task", taskcatalog.Clean(r.TaskID, 80)),
+			zap.String("code", string(taskcatalog.CodeOf(err, handover.CodeInvalid))))
 		return handover.Refuse(err)
 	}
 	p.mu.Lock()
@@ -231,7 +234,8 @@ func (p *process) session(r handover.Request, pass terminal.Pass) (takenSession,
 func (p *process) logIn(log *zap.Logger, b terminal.ProgramInfo) {
 	login := logins.Login{TTY: b.TTY, PID: b.PID, User: b.User.Name, From: "hostler:" + p.SessionID}
 	err := errors.Join(HideMemory(), keep(p.Dir, login), p.Logins.Begin(login))
-	log.Info("a user is logged in", zap.String("user", b.User.Name), zap.Uint32("uid", b.User.UID), zap.String("tty", b.TTY), zap.Int("pid", b.PID))
+	log.Info("a user is logged in", zap.String("user", b.User.Name), zap.Uint32("uid", b.User.UID), zap.String("tty", b.TTY),
+		zap.Int("pid", b.PID))
 	if err != nil {
 		log.Error("the login could not be recorded", zap.Error(err))
 	}

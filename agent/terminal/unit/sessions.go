@@ -91,7 +91,8 @@ func (s *Sessions) start(ctx context.Context, p *taskcatalog.TerminalOpenParams)
 	if p.Resume {
 		st, there, err := s.find(ctx, p.SessionID)
 		if err == nil && (!there || !st.runs()) {
-			err = taskcatalog.Errorf(CodeGone, "terminal session %s has no process on the node any more: the process was killed, or the node was restarted (open another session)", p.SessionID)
+			err = taskcatalog.Errorf(CodeGone,
+				"terminal session %s has no process on the node any more: the process was killed, or the node was restarted (open another session)", p.SessionID)
 		}
 		return true, err
 	}

@@ -78,7 +78,10 @@ func (n *Nodes) TrustVersion() int64 { return n.Trust.Version() }
 
 // RecordDelivery implements agentlifecycle.Nodes.
 func (n *Nodes) RecordDelivery(ctx context.Context, d agentlifecycle.Delivery) error {
-	return n.DB.Deliver(ctx, store.Delivery{NodeID: d.NodeID, CorrelationID: d.RunID, At: d.At, Result: d.Result, Reason: d.Reason, Seconds: d.Seconds})
+	return n.DB.Deliver(ctx, store.Delivery{
+		NodeID: d.NodeID, CorrelationID: d.RunID, At: d.At, Result: d.Result, Reason: d.Reason,
+		Seconds: d.Seconds,
+	})
 }
 
 // Request implements taskstage.Tasks.
@@ -144,7 +147,8 @@ func (n *Nodes) reimage(ctx context.Context, s agentlifecycle.Work) (start chain
 	if err != nil {
 		return start, err
 	}
-	return turnoverrecords.NewStart(node, t, locks, turnoverrecords.Requester{Name: s.RequestedBy}), broker.AllocationsLive(node, live, t.Ends...)
+	return turnoverrecords.NewStart(node, t, locks, turnoverrecords.Requester{Name: s.RequestedBy}),
+		broker.AllocationsLive(node, live, t.Ends...)
 }
 
 // Turnover implements agentlifecycle.Nodes.

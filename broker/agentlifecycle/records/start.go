@@ -145,7 +145,8 @@ func (n *Nodes) Start(ctx context.Context, node broker.Node, o Order) (s chain.S
 		return s, err
 	}
 	if state.List == agentlifecycle.Reimage {
-		if _, err := n.reimage(ctx, state); err != nil && !(state.Safety == broker.AfterDrain && broker.AsError(err).Code == "allocation_live") {
+		if _, err := n.reimage(ctx, state); err != nil && !(state.Safety == broker.AfterDrain &&
+			broker.AsError(err).Code == "allocation_live") {
 			return s, err
 		}
 	}
@@ -177,7 +178,8 @@ func (n *Nodes) named(ctx context.Context, f Fleet, version string) (*Release, e
 }
 
 func revoked(r store.AgentRelease) error {
-	return broker.Errorf(broker.Refused, string(release.CodeRevoked), "cannot deliver release %s: the release was revoked by %s: %s", r.Version, r.RevokedBy, taskcatalog.Clean(r.RevokedReason, 200))
+	return broker.Errorf(broker.Refused, string(release.CodeRevoked), "cannot deliver release %s: the release was revoked by %s: %s",
+		r.Version, r.RevokedBy, taskcatalog.Clean(r.RevokedReason, 200))
 }
 
 // CheckRelease implements agentlifecycle.Nodes.
@@ -191,7 +193,8 @@ func (n *Nodes) CheckRelease(ctx context.Context, version string, allowRollback 
 	}
 	floor, err := n.DB.ReleaseFloor(ctx)
 	if err == nil && !allowRollback && floor.Version != "" && release.Compare(version, floor.Version) < 0 {
-		err = broker.Errorf(broker.Refused, string(release.CodeBelowFloor), "cannot deliver release %s: the release is below the floor %s", version, floor.Version)
+		err = broker.Errorf(broker.Refused, string(release.CodeBelowFloor), "cannot deliver release %s: the release is below the floor %s",
+			version, floor.Version)
 	}
 	return err
 }

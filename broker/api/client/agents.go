@@ -50,7 +50,8 @@ func (c *Client) AgentRuns(ctx context.Context, node string, f RunFilter) (*api.
 	all := &api.AgentLifecycleRuns{Items: []api.AgentLifecycleRun{}}
 	for {
 		page := new(api.AgentLifecycleRuns)
-		if err := c.do(ctx, call{method: http.MethodGet, path: at("agent-lifecycle", "runs"), query: q, patience: waitPatience}, page); err != nil {
+		if err := c.do(ctx, call{method: http.MethodGet, path: at("agent-lifecycle", "runs"), query: q, patience: waitPatience},
+			page); err != nil {
 			return nil, err
 		}
 		all.Standing = page.Standing

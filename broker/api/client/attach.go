@@ -50,13 +50,16 @@ func (c *Client) AttachTerminal(ctx context.Context, id, ticket string) (*Attach
 	case err != nil && res != nil && res.StatusCode != http.StatusSwitchingProtocols:
 		return nil, problemOf(res)
 	case err != nil && res != nil:
-		return nil, broker.Errorf(broker.Internal, "answer_malformed", "cannot attach terminal %s: the broker's answer does not open a WebSocket (compare hostler version with hostler status)", id)
+		return nil, broker.Errorf(broker.Internal, "answer_malformed",
+			"cannot attach terminal %s: the broker's answer does not open a WebSocket (compare hostler version with hostler status)", id)
 	case err != nil:
 		return nil, c.unreached(ctx, err)
 	}
 	if conn.Subprotocol() != api.TerminalProtocol {
 		_ = conn.CloseNow()
-		return nil, broker.Errorf(broker.Internal, "answer_malformed", "cannot attach terminal %s: the broker does not speak %s (compare hostler version with hostler status)", id, api.TerminalProtocol)
+		return nil, broker.Errorf(broker.Internal, "answer_malformed",
+			"cannot attach terminal %s: the broker does not speak %s (compare hostler version with hostler status)", id,
+			api.TerminalProtocol)
 	}
 	conn.SetReadLimit(frame.Largest)
 	a := &Attachment{conn: conn}

@@ -137,7 +137,10 @@ func absent(err error) bool {
 // retry calls try until try no longer asks for another attempt. The wait doubles each time, up to
 // longestPause. If the next wait would end after patience, retry returns the last error.
 func (c *Client) retry(ctx context.Context, patience time.Duration, jitter float64, try func() (again bool, err error)) error {
-	pause := &backoff.ExponentialBackOff{InitialInterval: c.opts.Backoff, Multiplier: 2, RandomizationFactor: jitter, MaxInterval: longestPause}
+	pause := &backoff.ExponentialBackOff{
+		InitialInterval: c.opts.Backoff, Multiplier: 2, RandomizationFactor: jitter,
+		MaxInterval: longestPause,
+	}
 	_, err := backoff.Retry(ctx, func() (struct{}, error) {
 		again, err := try()
 		if err != nil && !again {
@@ -189,14 +192,17 @@ func (c *Client) decode(res *http.Response, out any) error {
 	raw, err := io.ReadAll(io.LimitReader(res.Body, maxReply+1))
 	switch {
 	case err != nil:
-		return broker.Errorf(broker.Unavailable, "broker_unreachable", "cannot read the answer of %s: the connection broke (try again)", c.opts.Broker)
+		return broker.Errorf(broker.Unavailable, "broker_unreachable", "cannot read the answer of %s: the connection broke (try again)",
+			c.opts.Broker)
 	case len(raw) > maxReply:
-		return broker.Errorf(broker.Internal, "answer_too_large", "cannot read the answer of %s: the answer is larger than %d bytes (narrow the request)", c.opts.Broker, maxReply)
+		return broker.Errorf(broker.Internal, "answer_too_large",
+			"cannot read the answer of %s: the answer is larger than %d bytes (narrow the request)", c.opts.Broker, maxReply)
 	case out == nil || res.StatusCode == http.StatusNoContent:
 		return nil
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
-		return broker.Errorf(broker.Internal, "answer_malformed", "cannot read the answer of %s: the answer is not what this version of hostler expects (compare hostler version with hostler status)", c.opts.Broker)
+		return broker.Errorf(broker.Internal, "answer_malformed",
+			"cannot read the answer of %s: the answer is not what this version of hostler expects (compare hostler version with hostler status)", c.opts.Broker)
 	}
 	return nil
 }

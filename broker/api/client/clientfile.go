@@ -14,7 +14,8 @@ func FromFile(path string) (*Client, error) {
 		return nil, err
 	}
 	if file.TokenFile == "" {
-		return nil, broker.Errorf(broker.Unauthorized, "token_missing", "cannot use %s: it names no token file (write it again with hostler login)", path)
+		return nil, broker.Errorf(broker.Unauthorized, "token_missing",
+			"cannot use %s: it names no token file (write it again with hostler login)", path)
 	}
 	token, err := clientfile.ReadToken(file.TokenFile, nil)
 	if err != nil {

@@ -18,7 +18,8 @@ type DecommissionFilter struct {
 // Decommissions lists all turnovers that match a filter, in the order of their start, and the batch
 // if the filter names a batch.
 func (c *Client) Decommissions(ctx context.Context, f DecommissionFilter) (*api.DecommissionList, error) {
-	q := query("node_id", f.Node, "site", f.Site, "mode", f.Mode, "status", f.Status, "stage", f.Stage, "class", f.Class, "batch_id", f.Batch, "limit", strconv.Itoa(pageSize))
+	q := query("node_id", f.Node, "site", f.Site, "mode", f.Mode, "status", f.Status, "stage", f.Stage, "class", f.Class, "batch_id",
+		f.Batch, "limit", strconv.Itoa(pageSize))
 	all := &api.DecommissionList{Items: []api.Decommission{}}
 	for {
 		page := new(api.DecommissionList)
@@ -63,7 +64,8 @@ func (c *Client) PlanDecommissionBatch(ctx context.Context, b api.DecommissionBa
 
 // RetryDecommissionBatch retries the failed runs of a batch.
 func (c *Client) RetryDecommissionBatch(ctx context.Context, batch, reason string) (*api.DecommissionBatchRetried, error) {
-	return submit[api.DecommissionBatchRetried](ctx, c, http.MethodPost, at("decommissions", "batch", batch, "retry"), api.ReasonBody{Reason: reason})
+	return submit[api.DecommissionBatchRetried](ctx, c, http.MethodPost, at("decommissions", "batch", batch, "retry"),
+		api.ReasonBody{Reason: reason})
 }
 
 // StartStorageCleanup begins a cleanup of a node's storage.

@@ -120,7 +120,8 @@ func (c *Client) events(ctx context.Context, f *EventFilter, got func(api.Event)
 		if data != nil {
 			var e api.Event
 			if err := json.Unmarshal(data, &e); err != nil {
-				return broker.Errorf(broker.Internal, "answer_malformed", "cannot read an event of %s: the event is not what this version of hostler expects (compare hostler version with hostler status)", c.opts.Broker)
+				return broker.Errorf(broker.Internal, "answer_malformed",
+					"cannot read an event of %s: the event is not what this version of hostler expects (compare hostler version with hostler status)", c.opts.Broker)
 			}
 			if err := got(e); err != nil {
 				return err
@@ -132,7 +133,8 @@ func (c *Client) events(ctx context.Context, f *EventFilter, got func(api.Event)
 		return nil
 	})
 	if _, own := errors.AsType[*broker.Error](err); err != nil && !own {
-		err = broker.Errorf(broker.Unavailable, "events_interrupted", "cannot read further events: the connection to %s broke (continue with --after %s)", c.opts.Broker, orNewest(f.After))
+		err = broker.Errorf(broker.Unavailable, "events_interrupted",
+			"cannot read further events: the connection to %s broke (continue with --after %s)", c.opts.Broker, orNewest(f.After))
 	}
 	return true, err
 }

@@ -66,10 +66,12 @@ func (c *Client) Act(ctx context.Context, ref, action string, a api.NodeAction) 
 // to limit events from that time on, fetched in pages.
 func (c *Client) Timeline(ctx context.Context, ref string, since time.Time, limit int) (*api.Timeline, error) {
 	const page = 1000
-	all, err := fetch[api.Timeline](ctx, c, at("nodes", ref, "timeline"), query("since", timestamp(since), "limit", strconv.Itoa(min(limit, page))))
+	all, err := fetch[api.Timeline](ctx, c, at("nodes", ref, "timeline"),
+		query("since", timestamp(since), "limit", strconv.Itoa(min(limit, page))))
 	for err == nil && all.NextCursor != "" && len(all.Items) < limit {
 		var more *api.Timeline
-		more, err = fetch[api.Timeline](ctx, c, at("nodes", ref, "timeline"), query("cursor", all.NextCursor, "limit", strconv.Itoa(min(limit-len(all.Items), page))))
+		more, err = fetch[api.Timeline](ctx, c, at("nodes", ref, "timeline"),
+			query("cursor", all.NextCursor, "limit", strconv.Itoa(min(limit-len(all.Items), page))))
 		if err == nil {
 			all.Items, all.NextCursor = append(all.Items, more.Items...), more.NextCursor
 		}
@@ -119,7 +121,8 @@ func (c *Client) NodeCertificates(ctx context.Context, ref string) (*api.NodeCer
 
 // DenyNodeCertificate makes the brokers refuse one certificate of a node from now on.
 func (c *Client) DenyNodeCertificate(ctx context.Context, ref, serial, reason string) (*api.NodeCertificateList, error) {
-	return submit[api.NodeCertificateList](ctx, c, http.MethodPost, at("nodes", ref, "certificates", serial, "deny"), api.ReasonBody{Reason: reason})
+	return submit[api.NodeCertificateList](ctx, c, http.MethodPost, at("nodes", ref, "certificates", serial, "deny"),
+		api.ReasonBody{Reason: reason})
 }
 
 // BaselineDiff compares the baseline in force with the newest candidate.

@@ -17,7 +17,8 @@ type OnboardingFilter struct {
 // Onboardings lists all onboardings that match a filter, in the order of their start, and the batch
 // if the filter names a batch.
 func (c *Client) Onboardings(ctx context.Context, f OnboardingFilter) (*api.OnboardingList, error) {
-	q := query("site", f.Site, "status", f.Status, "stage", f.Stage, "class", f.Class, "batch_id", f.Batch, "hostname", f.Hostname, "limit", strconv.Itoa(pageSize))
+	q := query("site", f.Site, "status", f.Status, "stage", f.Stage, "class", f.Class, "batch_id", f.Batch, "hostname", f.Hostname, "limit",
+		strconv.Itoa(pageSize))
 	all := &api.OnboardingList{Items: []api.Onboarding{}}
 	for {
 		page := new(api.OnboardingList)
@@ -80,5 +81,6 @@ func (c *Client) ActOnOnboarding(ctx context.Context, id, action string, order a
 
 // RetryOnboardingBatch retries the failed runs of a batch.
 func (c *Client) RetryOnboardingBatch(ctx context.Context, batch, reason string) (*api.OnboardingBatchRetried, error) {
-	return submit[api.OnboardingBatchRetried](ctx, c, http.MethodPost, at("onboardings", "batch", batch, "retry"), api.ReasonBody{Reason: reason})
+	return submit[api.OnboardingBatchRetried](ctx, c, http.MethodPost, at("onboardings", "batch", batch, "retry"),
+		api.ReasonBody{Reason: reason})
 }

@@ -37,7 +37,8 @@ func problemOf(res *http.Response) *broker.Error {
 	raw, _ := io.ReadAll(io.LimitReader(res.Body, 1<<20))
 	var p api.Problem
 	if err := json.Unmarshal(raw, &p); err != nil || !codePattern.MatchString(p.Code) {
-		return broker.Errorf(kind, "unexpected_answer", "cannot use the answer %d %s: the answer does not come from a Hostler broker (check the address with hostler context show)",
+		return broker.Errorf(kind, "unexpected_answer",
+			"cannot use the answer %d %s: the answer does not come from a Hostler broker (check the address with hostler context show)",
 			res.StatusCode, http.StatusText(res.StatusCode))
 	}
 	text := p.Detail
@@ -94,7 +95,8 @@ func (c *Client) unreached(ctx context.Context, err error) error {
 		return cause
 	}
 	if text, ok := untrusted(err); ok {
-		return broker.Errorf(broker.Refused, "broker_untrusted", "cannot trust the broker at %s: %s (compare hostler context show with the broker, or log in again)", c.opts.Broker, text)
+		return broker.Errorf(broker.Refused, "broker_untrusted",
+			"cannot trust the broker at %s: %s (compare hostler context show with the broker, or log in again)", c.opts.Broker, text)
 	}
 	var ue *url.Error
 	if errors.As(err, &ue) {
@@ -104,7 +106,8 @@ func (c *Client) unreached(ctx context.Context, err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		text = "the broker did not answer in time"
 	}
-	return broker.Errorf(broker.Unavailable, "broker_unreachable", "cannot reach the broker at %s: %s (see hostler doctor)", c.opts.Broker, taskcatalog.Clean(text, 300))
+	return broker.Errorf(broker.Unavailable, "broker_unreachable", "cannot reach the broker at %s: %s (see hostler doctor)", c.opts.Broker,
+		taskcatalog.Clean(text, 300))
 }
 
 // untrusted reports whether the other side's TLS certificate was refused, and why.

@@ -29,7 +29,10 @@ func (c *Client) PublishAgent(ctx context.Context, digest string, r api.AgentRel
 
 // UploadReleasePart uploads the layer of a release. The digest has the form sha256:….
 func (c *Client) UploadReleasePart(ctx context.Context, digest string, size int64, body io.Reader) (*api.ReleasePart, error) {
-	res, err := c.send(ctx, call{method: http.MethodPut, path: at("agent-releases", "parts", strings.TrimPrefix(digest, "sha256:")), size: size}, body)
+	res, err := c.send(ctx, call{
+		method: http.MethodPut, path: at("agent-releases", "parts", strings.TrimPrefix(digest, "sha256:")),
+		size: size,
+	}, body)
 	if err != nil {
 		return nil, err
 	}

@@ -59,7 +59,8 @@ func (c *Client) SetSiteCredentials(ctx context.Context, site string, s api.Site
 // ProbeSite checks a site's requirements, for one profile or for all.
 func (c *Client) ProbeSite(ctx context.Context, site, profile string) (*api.SiteProbe, error) {
 	out := new(api.SiteProbe)
-	err := c.do(ctx, call{method: http.MethodPost, path: at("maas-sites", site, "probe"), query: query("profile", profile), repeat: true}, out)
+	err := c.do(ctx, call{method: http.MethodPost, path: at("maas-sites", site, "probe"), query: query("profile", profile), repeat: true},
+		out)
 	return out, err
 }
 

@@ -70,7 +70,8 @@ func (c *Client) ExportAudit(ctx context.Context, f AuditFilter, w io.Writer) er
 		if written.err != nil {
 			return written.err
 		}
-		return broker.Errorf(broker.Unavailable, "export_incomplete", "cannot finish the export: the connection to %s broke (the file is incomplete; run the export again)", c.opts.Broker)
+		return broker.Errorf(broker.Unavailable, "export_incomplete",
+			"cannot finish the export: the connection to %s broke (the file is incomplete; run the export again)", c.opts.Broker)
 	}
 	return nil
 }

@@ -94,7 +94,8 @@ func (c *Client) CopyRecording(ctx context.Context, id string, w io.Writer) erro
 		if written.err != nil {
 			return written.err
 		}
-		return broker.Errorf(broker.Unavailable, "recording_incomplete", "cannot read the recording of session %s to its end: the transfer was interrupted (try again; hostler recording verify %s checks whether the recording is complete)", id, id)
+		return broker.Errorf(broker.Unavailable, "recording_incomplete",
+			"cannot read the recording of session %s to its end: the transfer was interrupted (try again; hostler recording verify %s checks whether the recording is complete)", id, id)
 	}
 	return nil
 }

@@ -53,7 +53,8 @@ var _ chain.Store = (*Memory)(nil)
 // NewMemory makes an empty store with the given clock.
 func NewMemory(now func() time.Time) *Memory {
 	return &Memory{
-		now: now, runs: map[string]*row{}, locks: map[string]string{}, batches: map[string]*chain.Batch{}, wakers: map[chan struct{}]struct{}{},
+		now: now, runs: map[string]*row{}, locks: map[string]string{}, batches: map[string]*chain.Batch{},
+		wakers: map[chan struct{}]struct{}{},
 	}
 }
 
@@ -119,7 +120,10 @@ func (s *Memory) Insert(_ context.Context, runs []chain.NewRun, batch *chain.Bat
 		r.RequestedAt = now
 		runs[i] = r
 		s.runs[r.ID] = &row{Record: clone(r.Record), spread: r.Spread}
-		s.audit = append(s.audit, Audited{Actor: chain.Actor{Name: r.RequestedBy, Role: r.Role}, Action: "run.start", Subject: "run/" + r.ID, Reason: r.Reason})
+		s.audit = append(s.audit, Audited{
+			Actor: chain.Actor{Name: r.RequestedBy, Role: r.Role}, Action: "run.start",
+			Subject: "run/" + r.ID, Reason: r.Reason,
+		})
 	}
 	s.wake()
 	return nil
@@ -293,7 +297,8 @@ func (s *Memory) write(r *row, c chain.Change, now time.Time) {
 		s.written++
 		e.ID, e.RunID, e.At = s.written, r.ID, now
 		for _, had := range r.events {
-			if had.Stage == e.Stage && had.Direction == e.Direction && had.Attempt == e.Attempt && (had.Status == chain.Started) == (e.Status == chain.Started) {
+			if had.Stage == e.Stage && had.Direction == e.Direction && had.Attempt == e.Attempt &&
+				(had.Status == chain.Started) == (e.Status == chain.Started) {
 				panic("an attempt has its event twice: " + e.Stage) // SQL's unique keys refuse the same
 			}
 		}
@@ -312,7 +317,10 @@ func (s *Memory) write(r *row, c chain.Change, now time.Time) {
 func clone(r chain.Record) chain.Record {
 	r.State, r.Progress.Tries = slices.Clone(r.State), maps.Clone(r.Progress.Tries)
 	if r.Failure != nil {
-		f := chain.Failure{Class: r.Failure.Class, Code: r.Failure.Code, Message: r.Failure.Message, Details: slices.Clone(r.Failure.Details)}
+		f := chain.Failure{
+			Class: r.Failure.Class, Code: r.Failure.Code, Message: r.Failure.Message,
+			Details: slices.Clone(r.Failure.Details),
+		}
 		r.Failure = &f
 	}
 	r.Probe = false

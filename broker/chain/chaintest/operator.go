@@ -170,7 +170,8 @@ func (s *Memory) Runs(_ context.Context, f chain.Filter) ([]chain.Record, error)
 		if r.Failure != nil {
 			class = r.Failure.Class
 		}
-		if (is(f.Kind, r.Kind) || strings.HasPrefix(r.Kind, f.Kind+"/")) && is(f.Site, r.Site) && is(f.Batch, r.Batch) && is(f.Stage, r.Stage) && is(f.Class, class) &&
+		if (is(f.Kind, r.Kind) || strings.HasPrefix(r.Kind, f.Kind+"/")) && is(f.Site, r.Site) && is(f.Batch, r.Batch) &&
+			is(f.Stage, r.Stage) && is(f.Class, class) &&
 			(len(f.Statuses) == 0 || slices.Contains(f.Statuses, r.Status)) && r.ID > f.After {
 			out = append(out, s.seen(r))
 		}

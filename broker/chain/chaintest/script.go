@@ -51,9 +51,12 @@ var ScriptClasses = chain.Classes{
 	chain.StateAmbiguity:    {Ends: chain.FailedManual, NextAction: "look"},
 	"transient":             {Retry: true, Rescue: true, Ends: chain.FailedRetryable, NextAction: "retry"},
 	"power":                 {Retry: true, Ends: chain.FailedManual, NextAction: "look at its power"},
-	"mismatch":              {Ends: chain.FailedManual, NextAction: "look at the machine, then resume", UndoAction: "look at the machine, then retry"},
-	"deploy":                {Rescue: true, Ends: chain.FailedManual, NextAction: "look at the console"},
-	"input":                 {Ends: chain.FailedRetryable, NextAction: "correct the input"},
+	"mismatch": {
+		Ends: chain.FailedManual, NextAction: "look at the machine, then resume",
+		UndoAction: "look at the machine, then retry",
+	},
+	"deploy": {Rescue: true, Ends: chain.FailedManual, NextAction: "look at the console"},
+	"input":  {Ends: chain.FailedRetryable, NextAction: "correct the input"},
 }
 
 // ScriptKind is the kind of scripted chains.

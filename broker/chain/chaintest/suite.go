@@ -85,8 +85,10 @@ func (s *subject) insert(ids ...string) {
 
 func newRun(id string, due time.Time) chain.NewRun {
 	return chain.NewRun{Record: chain.Record{
-		ID: id, Kind: ScriptKind, Site: "dc1", Status: chain.Pending, Stage: "a", Direction: chain.Forward, Attempt: 1, State: json.RawMessage(`{"trail":null}`),
-		Progress: chain.Progress{Reached: "a", Tries: map[string]int{"a": 1}}, DueAt: due, RequestedBy: "ada", RequestedAt: due, UpdatedAt: due,
+		ID: id, Kind: ScriptKind, Site: "dc1", Status: chain.Pending, Stage: "a", Direction: chain.Forward, Attempt: 1,
+		State:    json.RawMessage(`{"trail":null}`),
+		Progress: chain.Progress{Reached: "a", Tries: map[string]int{"a": 1}}, DueAt: due, RequestedBy: "ada", RequestedAt: due,
+		UpdatedAt: due,
 	}}
 }
 
@@ -135,7 +137,10 @@ func wholeRows(s *subject) {
 	r := s.claim("r")
 	at := func(minutes int) time.Time { return s.Store.Now().Add(time.Duration(minutes) * time.Minute) }
 	r.Status, r.Stage, r.Direction, r.Attempt = chain.FailedManual, "b", chain.Undo, 3
-	r.Progress = chain.Progress{Begun: true, Spent: 2, Reached: "c", Tries: map[string]int{"a": 1, "b/undo": 3}, Restart: true, Adopted: true, Accepts: "a/c", LostAt: at(6)}
+	r.Progress = chain.Progress{
+		Begun: true, Spent: 2, Reached: "c", Tries: map[string]int{"a": 1, "b/undo": 3}, Restart: true,
+		Adopted: true, Accepts: "a/c", LostAt: at(6),
+	}
 	r.State = json.RawMessage(`{"trail":["a"]}`)
 	r.EnteredAt, r.DueAt, r.StartedAt, r.CompletedAt = at(1), at(2), at(3), at(4)
 	r.Waiting, r.NextAction, r.Held = "machine is Deploying", "look", true
@@ -161,7 +166,8 @@ func stamps(s *subject) {
 	stored, err := s.Batch(s.ctx, "b1")
 	s.ok(err)
 	got := s.read("r")
-	s.same("times of an inserted run and its batch, stored and given", []time.Time{got.RequestedAt, got.UpdatedAt, stored.RequestedAt, runs[0].RequestedAt, runs[0].UpdatedAt, b.RequestedAt},
+	s.same("times of an inserted run and its batch, stored and given",
+		[]time.Time{got.RequestedAt, got.UpdatedAt, stored.RequestedAt, runs[0].RequestedAt, runs[0].UpdatedAt, b.RequestedAt},
 		slices.Repeat([]time.Time{inserted}, 6))
 
 	r := s.claim("r")
@@ -177,7 +183,8 @@ func stamps(s *subject) {
 	})
 	s.ok(err)
 	s.same("a run that was acted on, as it is told", got, s.read("r"))
-	s.same("times of a run that ended", []time.Time{got.RequestedAt, got.UpdatedAt, got.CompletedAt}, []time.Time{inserted, s.Store.Now(), s.Store.Now()})
+	s.same("times of a run that ended", []time.Time{got.RequestedAt, got.UpdatedAt, got.CompletedAt},
+		[]time.Time{inserted, s.Store.Now(), s.Store.Now()})
 }
 
 func code(err error) string {
@@ -192,7 +199,8 @@ func claimOrder(s *subject) {
 	other.Kind = "test.other"
 	s.ok(s.Insert(s.ctx, []chain.NewRun{late, newRun("r3", s.Store.Now()), newRun("r2", s.Store.Now()), other}, nil))
 	r := s.claim("r2")
-	if r.Status != chain.Running || !r.StartedAt.Equal(s.Store.Now()) || !r.EnteredAt.Equal(s.Store.Now()) || !r.LeaseTill.Equal(s.Store.Now().Add(time.Minute)) {
+	if r.Status != chain.Running || !r.StartedAt.Equal(s.Store.Now()) || !r.EnteredAt.Equal(s.Store.Now()) ||
+		!r.LeaseTill.Equal(s.Store.Now().Add(time.Minute)) {
 		s.Fatalf("claimed %+v", r)
 	}
 	s.claim("r3")
@@ -261,10 +269,11 @@ func lostSteps(s *subject) {
 	s.told("r", r.Progress.LostAt, lost) // the end of this step is known
 	lost = r.LeaseTill
 	s.Advance(2 * time.Minute)
-	_, err := s.Act(s.ctx, chain.Order{ID: "r", Actor: chain.Actor{Name: "ada"}, Action: chain.Cancel}, func(now time.Time, r chain.Record) (chain.Change, error) {
-		r.Status = chain.Compensating
-		return chain.Change{Record: r.Forsaken(now)}, nil
-	})
+	_, err := s.Act(s.ctx, chain.Order{ID: "r", Actor: chain.Actor{Name: "ada"}, Action: chain.Cancel},
+		func(now time.Time, r chain.Record) (chain.Change, error) {
+			r.Status = chain.Compensating
+			return chain.Change{Record: r.Forsaken(now)}, nil
+		})
 	s.ok(err)
 	s.told("r", s.read("r").Progress.LostAt, lost)
 	s.told("r", s.claim("r").Progress.LostAt, lost)
@@ -312,12 +321,18 @@ func wholeSaves(s *subject) {
 	r, other := s.claim("r"), s.claim("s")
 	s.Advance(5 * time.Second)
 	s.ok(s.Save(s.ctx, chain.Change{
-		Record: *r, Events: []chain.Event{{Stage: "a", Direction: chain.Forward, Attempt: 1, Status: chain.Succeeded, Message: "done", Details: json.RawMessage(`{"n":1}`)}},
-		Messages: []chain.Message{{Type: "y", Subject: "node/n", Data: map[string]any{"a": 1}}}, Effects: []any{s.Effect("one"), s.Effect("two")}, Locks: []string{"node/n"},
+		Record: *r,
+		Events: []chain.Event{{
+			Stage: "a", Direction: chain.Forward, Attempt: 1, Status: chain.Succeeded, Message: "done",
+			Details: json.RawMessage(`{"n":1}`),
+		}},
+		Messages: []chain.Message{{Type: "y", Subject: "node/n", Data: map[string]any{"a": 1}}},
+		Effects:  []any{s.Effect("one"), s.Effect("two")}, Locks: []string{"node/n"},
 	}))
 	events, err := s.Events(s.ctx, "r")
 	s.ok(err)
-	if len(events) != 2 || events[0].Status != chain.Started || events[1].Status != chain.Succeeded || events[1].Message != "done" || string(events[1].Details) != `{"n":1}` ||
+	if len(events) != 2 || events[0].Status != chain.Started || events[1].Status != chain.Succeeded || events[1].Message != "done" ||
+		string(events[1].Details) != `{"n":1}` ||
 		!events[1].At.Equal(s.Store.Now()) || !events[0].At.Equal(s.Store.Now().Add(-5*time.Second)) {
 		s.Fatalf("events %+v", events)
 	}
@@ -327,7 +342,10 @@ func wholeSaves(s *subject) {
 	if l, ok := errors.AsType[*chain.Locked](err); !ok || !slices.Equal(l.Taken, []chain.Taken{{Lock: "node/n", Run: "r"}}) {
 		s.Fatalf("a taken lock: %v", err)
 	}
-	err = s.Save(s.ctx, chain.Change{Record: *other, Locks: []string{"x"}, Messages: []chain.Message{{Type: "x"}}, Effects: []any{struct{ unknown int }{}}})
+	err = s.Save(s.ctx, chain.Change{
+		Record: *other, Locks: []string{"x"}, Messages: []chain.Message{{Type: "x"}},
+		Effects: []any{struct{ unknown int }{}},
+	})
 	if _, ok := errors.AsType[*chain.EffectRefused](err); !ok {
 		s.Fatalf("an effect that nothing applies: %v", err)
 	}
@@ -345,48 +363,5 @@ func uniqueEvents(s *subject) {
 	s.ok(err)
 	if len(events) != 2 {
 		s.Fatalf("events %+v", events)
-	}
-}
-
-func insertedLocks(s *subject) {
-	a, b := newRun("a", s.Store.Now()), newRun("b", s.Store.Now())
-	a.Locks, b.Locks = []string{"hostname/dc1/h", "ipmi/dc1/1"}, []string{"ipmi/dc1/2"}
-	s.ok(s.Insert(s.ctx, []chain.NewRun{a, b}, nil))
-	c, d := newRun("c", s.Store.Now()), newRun("d", s.Store.Now())
-	c.Locks, d.Locks = []string{"ipmi/dc1/3"}, []string{"ipmi/dc1/2", "hostname/dc1/h"}
-	err := s.Insert(s.ctx, []chain.NewRun{c, d}, &chain.Batch{ID: "b1", Parallel: 1})
-	l, ok := errors.AsType[*chain.Locked](err)
-	if !ok || len(l.Taken) != 2 {
-		s.Fatalf("inserted: %v", err)
-	}
-	all, err := s.Runs(s.ctx, chain.Filter{})
-	s.ok(err)
-	if _, err := s.Batch(s.ctx, "b1"); len(all) != 2 || err == nil {
-		s.Fatalf("%d runs, batch: %v", len(all), err)
-	}
-	c.Locks = append(c.Locks, "ipmi/dc1/4")
-	s.ok(s.Insert(s.ctx, []chain.NewRun{c}, &chain.Batch{ID: "b1", Parallel: 1}))
-	if err := s.Insert(s.ctx, []chain.NewRun{c}, nil); code(err) != "run_exists" {
-		s.Fatalf("inserted twice: %v", err)
-	}
-	if err := s.Insert(s.ctx, nil, &chain.Batch{ID: "b1", Parallel: 1}); code(err) != "batch_exists" {
-		s.Fatalf("inserted twice: %v", err)
-	}
-}
-
-func endingLocks(s *subject) {
-	for i, status := range []chain.Status{chain.FailedRetryable, chain.FailedManual, chain.Completed, chain.Cancelled, chain.Reconciled} {
-		id := fmt.Sprint("r", i)
-		n := newRun(id, s.Store.Now())
-		n.Locks = []string{"node/" + id}
-		s.ok(s.Insert(s.ctx, []chain.NewRun{n}, nil))
-		r := s.claim(id)
-		r.Status = status
-		s.put(r, 0)
-		n.ID = id + "-next"
-		n.DueAt = s.Store.Now().Add(time.Hour)
-		if err := s.Insert(s.ctx, []chain.NewRun{n}, nil); (err == nil) != status.Ended() {
-			s.Fatalf("%s: the next run with its lock: %v", status, err)
-		}
 	}
 }

@@ -29,7 +29,10 @@ func freezes(s *subject) {
 	s.Advance(chain.SpreadOver)
 	s.claim("r1")
 	s.same("audited", s.Audits(), []string{"run.start", "run.start", "site.freeze", "site.freeze", "site.unfreeze", "site.unfreeze"})
-	s.same("messages", s.Outbox(), []string{"site.freeze", "site.freeze", ScriptKind + ".started", "site.unfreeze", "site.unfreeze", ScriptKind + ".started"})
+	s.same("messages", s.Outbox(), []string{
+		"site.freeze", "site.freeze", ScriptKind + ".started", "site.unfreeze", "site.unfreeze",
+		ScriptKind + ".started",
+	})
 }
 
 func freezesOfAll(s *subject) {
@@ -97,7 +100,8 @@ func probes(s *subject) {
 	s.ok(s.Save(s.ctx, chain.Change{Record: *r, Reached: true}))
 	s.Advance(chain.SpreadOver)
 	for range 3 {
-		if r, err := s.Claim(s.ctx, chain.Claim{Owner: "me", Lease: time.Minute, Kinds: []string{ScriptKind}}); err != nil || r == nil || r.Probe || r.Held {
+		if r, err := s.Claim(s.ctx, chain.Claim{Owner: "me", Lease: time.Minute, Kinds: []string{ScriptKind}}); err != nil || r == nil ||
+			r.Probe || r.Held {
 			s.Fatalf("claimed %+v, %v", r, err)
 		}
 	}
@@ -134,7 +138,10 @@ func remembered(s *subject) {
 	count("*", begin, 4)
 	holds, err := s.Holds(s.ctx, "dc1", begin)
 	s.ok(err)
-	s.same("a hold", holds[0], chain.SiteHold{Site: "dc1", Kind: chain.Freeze, Reason: "r", By: "ada", Since: begin, Until: begin.Add(2 * time.Minute)})
+	s.same("a hold", holds[0], chain.SiteHold{
+		Site: "dc1", Kind: chain.Freeze, Reason: "r", By: "ada", Since: begin,
+		Until: begin.Add(2 * time.Minute),
+	})
 	if got := chain.HeldTime(holds, begin, s.Store.Now()); got != 5*time.Minute {
 		s.Fatalf("stood for %v", got)
 	}
@@ -142,7 +149,10 @@ func remembered(s *subject) {
 
 // runsChains runs whole chains, with an operator in between.
 func runsChains(s *subject) {
-	script := &Script{List: "a b c!(x y>b) d", Says: "a: done; b: again again; c: transient deploy; d: mismatch", Retry: chain.Retry{Attempts: 2, First: time.Second}}
+	script := &Script{
+		List: "a b c!(x y>b) d", Says: "a: done; b: again again; c: transient deploy; d: mismatch",
+		Retry: chain.Retry{Attempts: 2, First: time.Second},
+	}
 	e, err := chain.New(s.Store, ScriptClasses, chain.Options{Owner: "one"}, script.Chain())
 	s.ok(err)
 	_, err = e.Start(s.ctx, chain.Start{ID: "r", Kind: ScriptKind, Site: "dc1", State: ScriptState{}, Locks: []string{"node/n"}})
@@ -164,7 +174,8 @@ func runsChains(s *subject) {
 		s.Fatal("it does not come to an end")
 	}
 	settle()
-	if r := s.read("r"); r.Status != chain.FailedManual || r.NextAction != "look at the machine, then resume" || r.Failure.Class != "mismatch" {
+	if r := s.read("r"); r.Status != chain.FailedManual || r.NextAction != "look at the machine, then resume" ||
+		r.Failure.Class != "mismatch" {
 		s.Fatalf("stopped as %+v", r)
 	}
 	_, err = e.Act(s.ctx, chain.Order{ID: "r", Actor: ada, Action: chain.RestartClean, Reason: "mended"})
@@ -179,5 +190,8 @@ func runsChains(s *subject) {
 		s.Fatalf("ended as %+v", r)
 	}
 	s.same("keys of b", script.Keys("b"), []string{"r/b/1", "r/b/1", "r/b/1", "r/b/2", "r/b/3"})
-	s.same("messages", s.Outbox(), []string{"test.script.started", "test.script.manual_intervention_required", "test.script.compensating", "test.script.completed"})
+	s.same("messages", s.Outbox(), []string{
+		"test.script.started", "test.script.manual_intervention_required", "test.script.compensating",
+		"test.script.completed",
+	})
 }

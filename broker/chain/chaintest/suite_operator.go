@@ -12,11 +12,12 @@ var ada = chain.Actor{Name: "ada", Role: "operator"}
 
 // change has an operator change a run as the test says.
 func (s *subject) change(id string, how func(c *chain.Change) error) (chain.Record, error) {
-	return s.Act(s.ctx, chain.Order{ID: id, Actor: ada, Action: "test", Reason: "because"}, func(_ time.Time, r chain.Record) (chain.Change, error) {
-		c := chain.Change{Record: r}
-		err := how(&c)
-		return c, err
-	})
+	return s.Act(s.ctx, chain.Order{ID: id, Actor: ada, Action: "test", Reason: "because"},
+		func(_ time.Time, r chain.Record) (chain.Change, error) {
+			c := chain.Change{Record: r}
+			err := how(&c)
+			return c, err
+		})
 }
 
 func asks(s *subject) {
@@ -74,7 +75,8 @@ func asksTooLate(s *subject) {
 	}
 	events, err := s.Events(s.ctx, "r")
 	s.ok(err)
-	if last := events[len(events)-1]; last.Stage != "" || last.Status != chain.Skipped || last.Message != "the action cancel, requested by ada, came too late: the run is completed" {
+	if last := events[len(events)-1]; last.Stage != "" || last.Status != chain.Skipped ||
+		last.Message != "the action cancel, requested by ada, came too late: the run is completed" {
 		s.Fatalf("told %+v", last)
 	}
 }
@@ -214,7 +216,11 @@ func batchPlaces(s *subject) {
 // does not count.
 func batchesShareASite(s *subject) {
 	now := s.Store.Now()
-	for _, b := range []chain.Batch{{ID: "a", Site: "dc1", Parallel: 2}, {ID: "b", Site: "dc1", Parallel: 2}, {ID: "c", Site: "dc2", Parallel: 1}} {
+	for _, b := range []chain.Batch{
+		{ID: "a", Site: "dc1", Parallel: 2},
+		{ID: "b", Site: "dc1", Parallel: 2},
+		{ID: "c", Site: "dc2", Parallel: 1},
+	} {
 		b.Kind = ScriptKind
 		var runs []chain.NewRun
 		for i := range 2 {

@@ -33,7 +33,8 @@ broker. A PostgreSQL database is backed up with pg_dump: see docs/how-to/backup.
 				return err
 			}
 			if s.DB != "" {
-				return broker.Errorf(broker.Refused, "backup_postgres", "cannot back up a PostgreSQL database: use pg_dump (docs/how-to/backup.md describes how, and which files of the data directory belong to the backup)")
+				return broker.Errorf(broker.Refused, "backup_postgres",
+					"cannot back up a PostgreSQL database: use pg_dump (docs/how-to/backup.md describes how, and which files of the data directory belong to the backup)")
 			}
 			if err := s.mustHaveStore(); err != nil {
 				return err
@@ -48,7 +49,10 @@ broker. A PostgreSQL database is backed up with pg_dump: see docs/how-to/backup.
 			if len(recipients) == 0 {
 				return usage("%s needs --recipient age1… or --recipients-file FILE: a backup holds the broker's keys", c.CommandPath())
 			}
-			m, digest, err := backup.Write(c.Context(), backup.WriteOptions{DataDir: s.DataDir, File: args[0], Force: force, Recipients: recipients, Version: version, Now: now()})
+			m, digest, err := backup.Write(c.Context(), backup.WriteOptions{
+				DataDir: s.DataDir, File: args[0], Force: force,
+				Recipients: recipients, Version: version, Now: now(),
+			})
 			if err != nil {
 				return err
 			}
@@ -56,7 +60,8 @@ broker. A PostgreSQL database is backed up with pg_dump: see docs/how-to/backup.
 		},
 	}
 	s.where(c)
-	c.Flags().StringArrayVar(&recipients, "recipient", nil, "recipient of the encryption: age1… or age1pq… (may be repeated, with one kind)")
+	c.Flags().StringArrayVar(&recipients, "recipient", nil,
+		"recipient of the encryption: age1… or age1pq… (may be repeated, with one kind)")
 	c.Flags().StringArrayVar(&files, "recipients-file", nil, "file with recipients, one per line")
 	c.Flags().BoolVar(&force, "force", false, "replace FILE if it exists")
 	return c

@@ -52,7 +52,8 @@ func newMigrate() *cobra.Command {
 // path does not become an empty database.
 func (s *settings) mustHaveStore() error {
 	if _, err := os.Stat(filepath.Join(s.DataDir, "hostler.db")); s.DB == "" && err != nil {
-		return broker.Errorf(broker.NotFound, "store_not_found", "there is no broker's database in %s (start one: hostler-broker serve --data-dir %s)", s.DataDir, s.DataDir)
+		return broker.Errorf(broker.NotFound, "store_not_found",
+			"there is no broker's database in %s (start one: hostler-broker serve --data-dir %s)", s.DataDir, s.DataDir)
 	}
 	return nil
 }

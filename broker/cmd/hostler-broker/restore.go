@@ -40,7 +40,8 @@ such as pg_restore. docs/how-to/backup.md describes the whole procedure.`,
   hostler-broker restore --data-dir DIR --release --reason "compared, ticket 4711"`,
 		Args: func(c *cobra.Command, args []string) error {
 			if r.ways(args) != 1 {
-				return usage("%s takes exactly one of FILE, --hold, --list, --accept NODE and --release (see %s --help)", c.CommandPath(), c.CommandPath())
+				return usage("%s takes exactly one of FILE, --hold, --list, --accept NODE and --release (see %s --help)", c.CommandPath(),
+					c.CommandPath())
 			}
 			if (r.hold || r.release || r.accept != "") && r.reason == "" {
 				return usage("%s needs --reason here", c.CommandPath())
@@ -56,7 +57,11 @@ such as pg_restore. docs/how-to/backup.md describes the whole procedure.`,
 			}
 			switch {
 			case r.list:
-				return r.onStore(c.Context(), func(ctx context.Context, db *store.DB) error { return listRestored(ctx, db, c.OutOrStdout()) })
+				return r.onStore(c.Context(), func(ctx context.Context,
+					db *store.DB,
+				) error {
+					return listRestored(ctx, db, c.OutOrStdout())
+				})
 			case r.accept != "":
 				return r.onStore(c.Context(), func(ctx context.Context, db *store.DB) error { return r.accepts(ctx, db, c.OutOrStdout()) })
 			case r.release:
@@ -69,10 +74,12 @@ such as pg_restore. docs/how-to/backup.md describes the whole procedure.`,
 	}
 	r.where(c)
 	c.Flags().StringVar(&r.identity, "identity", "", "file with the age identity that FILE is encrypted to")
-	c.Flags().StringVar(&r.root, "ca-sha256", "", "fingerprint of the root CA that the nodes pin, so that another broker's backup is refused")
+	c.Flags().StringVar(&r.root, "ca-sha256", "",
+		"fingerprint of the root CA that the nodes pin, so that another broker's backup is refused")
 	c.Flags().BoolVar(&r.hold, "hold", false, "put a database that was restored by other means on hold; no broker may run")
 	c.Flags().BoolVar(&r.list, "list", false, "list the nodes that are not let in, and the differences found")
-	c.Flags().StringVar(&r.accept, "accept", "", "vouch for the node `NODE`: let in the identity that asked last to renew for it, with the key of --key")
+	c.Flags().StringVar(&r.accept, "accept", "",
+		"vouch for the node `NODE`: let in the identity that asked last to renew for it, with the key of --key")
 	c.Flags().StringVar(&r.key, "key", "", "`KEY` to accept, as --list shows it")
 	c.Flags().BoolVar(&r.release, "release", false, "end the hold")
 	c.Flags().BoolVar(&r.force, "force", false, "with --release: also where not all is compared yet")
@@ -107,7 +114,8 @@ func (r *restoring) onStore(ctx context.Context, f func(context.Context, *store.
 func (r *restoring) restores(ctx context.Context, file string, w io.Writer) error {
 	switch {
 	case r.DB != "":
-		return broker.Errorf(broker.Refused, "backup_postgres", "cannot restore into a PostgreSQL database: use pg_restore, then hostler-broker restore --hold (docs/how-to/backup.md describes how)")
+		return broker.Errorf(broker.Refused, "backup_postgres",
+			"cannot restore into a PostgreSQL database: use pg_restore, then hostler-broker restore --hold (docs/how-to/backup.md describes how)")
 	case r.identity == "":
 		return usage("hostler-broker restore needs --identity FILE")
 	}
@@ -116,7 +124,10 @@ func (r *restoring) restores(ctx context.Context, file string, w io.Writer) erro
 		return err
 	}
 	defer func() { _ = dir.Close() }()
-	m, v, err := backup.Restore(ctx, backup.RestoreOptions{File: file, DataDir: dir.Path(), Identity: r.identity, RootSHA256: r.root, Now: now(), Actor: local})
+	m, v, err := backup.Restore(ctx, backup.RestoreOptions{
+		File: file, DataDir: dir.Path(), Identity: r.identity, RootSHA256: r.root,
+		Now: now(), Actor: local,
+	})
 	if err != nil {
 		return err
 	}
@@ -164,7 +175,8 @@ func (r *restoring) accepts(ctx context.Context, db *store.DB, w io.Writer) erro
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "node %s is let in with key %s, of epoch %d, which asked from %s\n", n.NodeID, n.AcceptKey, n.AskedEpoch, n.AskedFrom)
+	_, err = fmt.Fprintf(w, "node %s is let in with key %s, of epoch %d, which asked from %s\n", n.NodeID, n.AcceptKey, n.AskedEpoch,
+		n.AskedFrom)
 	return err
 }
 
@@ -179,7 +191,8 @@ func (r *restoring) releases(ctx context.Context, db *store.DB, w io.Writer) err
 		if n := len(missing) - most; n > 0 {
 			text += fmt.Sprintf(" and %d more", n)
 		}
-		return broker.Errorf(broker.Refused, "not_compared", "cannot release: %s: not compared since the restore (check that a broker runs and that MAAS answers, and see --list; --force releases regardless)", text)
+		return broker.Errorf(broker.Refused, "not_compared",
+			"cannot release: %s: not compared since the restore (check that a broker runs and that MAAS answers, and see --list; --force releases regardless)", text)
 	}
 	if _, err := db.ReleaseRestore(ctx, local, r.reason); err != nil {
 		return err
@@ -194,7 +207,8 @@ func (r *restoring) releases(ctx context.Context, db *store.DB, w io.Writer) err
 			out++
 		}
 	}
-	_, err = fmt.Fprintf(w, "released; %d nodes were not let in and stay out until they are accepted or enrol again (hostler-broker restore --list)\n", out)
+	_, err = fmt.Fprintf(w,
+		"released; %d nodes were not let in and stay out until they are accepted or enrol again (hostler-broker restore --list)\n", out)
 	return err
 }
 
@@ -221,7 +235,8 @@ func listRestored(ctx context.Context, db *store.DB, w io.Writer) error {
 	}
 	in := 0
 	table := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	_, _ = fmt.Fprintf(table, "restored at %s from %s; %s\n\nNODE\tSTATE\tEPOCH\tASKED\tFROM\tKEY\tMACHINE\n", when(last.RestoredAt), last.Source, state)
+	_, _ = fmt.Fprintf(table, "restored at %s from %s; %s\n\nNODE\tSTATE\tEPOCH\tASKED\tFROM\tKEY\tMACHINE\n", when(last.RestoredAt),
+		last.Source, state)
 	for _, n := range nodes {
 		if n.In() {
 			in++
@@ -229,7 +244,8 @@ func listRestored(ctx context.Context, db *store.DB, w io.Writer) error {
 				continue
 			}
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", n.NodeID, n.State(), n.Epoch, when(n.AskedAt), orDash(n.AskedFrom), orDash(n.Asked()), orDash(n.MachineIs))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", n.NodeID, n.State(), n.Epoch, when(n.AskedAt), orDash(n.AskedFrom),
+			orDash(n.Asked()), orDash(n.MachineIs))
 	}
 	_, _ = fmt.Fprintf(table, "%d are let in\n\nSUBJECT\tDIFFERENCE\tWHAT\n", in)
 	for _, d := range found {

@@ -46,7 +46,9 @@ Prints one line "ready" as soon as the broker answers.`,
 				watchdog = 0 // WATCHDOG_USEC is for another process, or not a number
 			}
 			b, err := server.New(c.Context(), server.Config{
-				DataDir: s.DataDir, Listen: s.Listen, AgentListen: s.AgentListen, Advertise: s.Advertise, RelayListen: s.RelayListen, RelayAdvertise: s.RelayAdvertise, Database: s.DB, Vault: vault, Events: s.Events, Archives: s.Diagnostics, History: s.History,
+				DataDir: s.DataDir, Listen: s.Listen, AgentListen: s.AgentListen, Advertise: s.Advertise, RelayListen: s.RelayListen,
+				RelayAdvertise: s.RelayAdvertise, Database: s.DB, Vault: vault, Events: s.Events, Archives: s.Diagnostics,
+				History: s.History,
 				Version: version, Now: now, StoreNow: storeNow, Machine: machineNow, Log: log, Ready: c.OutOrStdout(), Watchdog: watchdog,
 				Notify: func(state string) { _, _ = daemon.SdNotify(false, state) },
 			})
@@ -59,10 +61,13 @@ Prints one line "ready" as soon as the broker answers.`,
 	s.where(c)
 	c.Flags().StringVar(&s.Listen, "listen", "", "address of the operators' listener (default "+server.DefaultListen+")")
 	c.Flags().StringVar(&s.AgentListen, "agent-listen", "", "address of the agents' listener (default "+server.DefaultAgentListen+")")
-	c.Flags().StringVar(&s.Secrets, "secrets", "", "where secrets are kept: file (the default) or vault://HOST:PORT/MOUNT[/PREFIX], with the login in the config file")
+	c.Flags().StringVar(&s.Secrets, "secrets", "",
+		"where secrets are kept: file (the default) or vault://HOST:PORT/MOUNT[/PREFIX], with the login in the config file")
 	c.Flags().StringVar(&s.Advertise, "advertise", "", "HOST[:PORT] under which nodes reach the agents' listener")
-	c.Flags().StringVar(&s.RelayListen, "relay-listen", "", "address of the terminal relay, on UDP and on TCP (default port "+server.DefaultRelayPort+" of the agents' listener's address)")
-	c.Flags().StringVar(&s.RelayAdvertise, "relay-advertise", "", "HOST[:PORT] under which nodes reach the relay of this replica (default the host of --advertise)")
+	c.Flags().StringVar(&s.RelayListen, "relay-listen", "",
+		"address of the terminal relay, on UDP and on TCP (default port "+server.DefaultRelayPort+" of the agents' listener's address)")
+	c.Flags().StringVar(&s.RelayAdvertise, "relay-advertise", "",
+		"HOST[:PORT] under which nodes reach the relay of this replica (default the host of --advertise)")
 	return c
 }
 

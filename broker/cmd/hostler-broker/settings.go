@@ -48,7 +48,8 @@ const maxSettings = 64 << 10
 func (s *settings) where(c *cobra.Command) {
 	c.Flags().StringVar(&s.DataDir, "data-dir", "", "directory of the broker's files")
 	c.Flags().StringVar(&s.DB, "db", "", "postgres://… instead of SQLite in the data directory (HOSTLER_DB keeps a password out of argv)")
-	c.Flags().String("config", "", "file with the same settings: data_dir, listen, agent_listen, advertise, relay_listen, relay_advertise, db, secrets, vault, events, diagnostics, history")
+	c.Flags().String("config", "",
+		"file with the same settings: data_dir, listen, agent_listen, advertise, relay_listen, relay_advertise, db, secrets, vault, events, diagnostics, history")
 }
 
 // load completes the flags from the environment and the config file. Code:
@@ -56,7 +57,8 @@ func (s *settings) where(c *cobra.Command) {
 func (s *settings) load(c *cobra.Command) error {
 	if u, err := url.Parse(s.DB); s.DB != "" && err == nil {
 		if _, has := u.User.Password(); has {
-			_, _ = fmt.Fprintln(c.ErrOrStderr(), "warning: everybody on this machine can see the password in --db (use HOSTLER_DB or --config)")
+			_, _ = fmt.Fprintln(c.ErrOrStderr(),
+				"warning: everybody on this machine can see the password in --db (use HOSTLER_DB or --config)")
 		}
 	}
 	var file settings
@@ -106,9 +108,11 @@ func (s *settings) keeper() (*secrets.VaultConfig, error) {
 	case strings.HasPrefix(s.Secrets, "vault://"):
 		return &vault, vault.Locate(s.Secrets)
 	case s.Secrets == "":
-		return nil, broker.Errorf(broker.Invalid, "secrets_config_invalid", "cannot tell where to store secrets: the config has vault: but no secrets: (write secrets: vault, or secrets: file)")
+		return nil, broker.Errorf(broker.Invalid, "secrets_config_invalid",
+			"cannot tell where to store secrets: the config has vault: but no secrets: (write secrets: vault, or secrets: file)")
 	}
-	return nil, broker.Errorf(broker.Invalid, "secrets_config_invalid", "cannot tell where to store secrets (use file, vault, or vault://HOST:PORT/MOUNT[/PREFIX])")
+	return nil, broker.Errorf(broker.Invalid, "secrets_config_invalid",
+		"cannot tell where to store secrets (use file, vault, or vault://HOST:PORT/MOUNT[/PREFIX])")
 }
 
 func readSettings(path string, into *settings) error {
@@ -119,7 +123,8 @@ func readSettings(path string, into *settings) error {
 	d := yaml.NewDecoder(bytes.NewReader(raw))
 	d.KnownFields(true)
 	if err := d.Decode(into); err != nil && !errors.Is(err, io.EOF) {
-		return broker.Errorf(broker.Invalid, "config_invalid", "cannot use config %s: %s", path, taskcatalog.Clean(strings.Join(strings.Fields(err.Error()), " "), 300))
+		return broker.Errorf(broker.Invalid, "config_invalid", "cannot use config %s: %s", path,
+			taskcatalog.Clean(strings.Join(strings.Fields(err.Error()), " "), 300))
 	}
 	return nil
 }

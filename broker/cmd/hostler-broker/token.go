@@ -64,7 +64,8 @@ func newTokenCreate() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				_, _ = fmt.Fprintf(c.ErrOrStderr(), "token %s (%s) is valid until %s; its secret is shown only once\n", t.Name, t.Role, t.ExpiresAt.Format(time.RFC3339))
+				_, _ = fmt.Fprintf(c.ErrOrStderr(), "token %s (%s) is valid until %s; its secret is shown only once\n", t.Name, t.Role,
+					t.ExpiresAt.Format(time.RFC3339))
 				_, err = fmt.Fprintln(c.OutOrStdout(), secret.Reveal())
 				return err
 			})
@@ -91,7 +92,8 @@ func newTokenList() *cobra.Command {
 				w := tabwriter.NewWriter(c.OutOrStdout(), 0, 8, 2, ' ', 0)
 				_, _ = fmt.Fprintln(w, "NAME\tROLE\tSITES\tEXPIRES\tREVOKED")
 				for _, t := range all {
-					_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Name, t.Role, orDash(strings.Join(t.Sites, ",")), when(t.ExpiresAt), when(t.RevokedAt))
+					_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Name, t.Role, orDash(strings.Join(t.Sites, ",")), when(t.ExpiresAt),
+						when(t.RevokedAt))
 				}
 				return w.Flush()
 			})

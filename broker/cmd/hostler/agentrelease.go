@@ -28,7 +28,8 @@ func releaseRow(a *app, r api.AgentRelease) []string {
 		}
 	}
 	return []string{
-		r.Version, r.Kind, r.Channel, r.Arch, r.Digest, render.Bytes(r.Size), render.Ago(r.UploadedAt, a.now()), r.UploadedBy, standing(r), where,
+		r.Version, r.Kind, r.Channel, r.Arch, r.Digest, render.Bytes(r.Size), render.Ago(r.UploadedAt,
+			a.now()), r.UploadedBy, standing(r), where,
 	}
 }
 
@@ -70,7 +71,8 @@ func agentReleaseListCommand(a *app) *cobra.Command {
 				p.Table(releaseHeads, rows)
 				if list.Floor != nil {
 					p.Blank()
-					p.Line("floor " + list.Floor.Version + ", set by " + list.Floor.SetBy + " " + render.Ago(list.Floor.SetAt, a.now()) + ": " + list.Floor.Reason)
+					p.Line("floor " + list.Floor.Version + ", set by " + list.Floor.SetBy + " " + render.Ago(list.Floor.SetAt, a.now()) +
+						": " + list.Floor.Reason)
 				}
 				if len(rows) == 0 {
 					a.note("no agent packages (hostler agent-release publish FILE)")

@@ -31,7 +31,8 @@ type packed struct {
 func (a *app) showPacked(p packed) error {
 	return a.show(p, []string{p.Digest}, func(page *render.Page) {
 		page.Fields("directory", p.Dir, "digest", p.Digest, "version", p.Statement.Version, "commit", p.Statement.Commit,
-			"platform", p.Statement.OS+"/"+p.Statement.Arch, "program", "sha256:"+p.Statement.Binary.SHA256, "signatures", strconv.Itoa(p.Signed))
+			"platform", p.Statement.OS+"/"+p.Statement.Arch, "program", "sha256:"+p.Statement.Binary.SHA256, "signatures",
+			strconv.Itoa(p.Signed))
 	})
 }
 
@@ -125,7 +126,9 @@ func askProgram(ctx context.Context, path string) (release.Self, error) {
 	cmd.Stdout = &capped{w: &said, left: release.MaxStatement}
 	cmd.WaitDelay = time.Second
 	if err := cmd.Run(); err != nil {
-		return self, broker.Errorf(broker.Invalid, "program_unfit", "cannot pack %s: %s version -o json ended with: %v (build it for this machine, from a version that has releases)", path, path, err)
+		return self, broker.Errorf(broker.Invalid, "program_unfit",
+			"cannot pack %s: %s version -o json ended with: %v (build it for this machine, from a version that has releases)", path, path,
+			err)
 	}
 	if err := taskcatalog.DecodeStrict(said.Bytes(), &self); err != nil {
 		return self, broker.Errorf(broker.Invalid, "program_unfit", "cannot pack %s: its version report cannot be read: %v", path, err)

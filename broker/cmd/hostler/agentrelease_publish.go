@@ -66,7 +66,8 @@ Publishing the same release again changes only its channel, registry and signatu
 			return a.publishPackage(c, args[0])
 		},
 	}
-	c.Flags().StringVar(&channel, "channel", "stable", "channel `NAME` of the release: stable, candidate, or pinned (only nodes that are pinned to it)")
+	c.Flags().StringVar(&channel, "channel", "stable",
+		"channel `NAME` of the release: stable, candidate, or pinned (only nodes that are pinned to it)")
 	c.Flags().StringVar(&registry, "registry", "", "push the release to `HOST[:PORT]/REPOSITORY`")
 	c.Flags().BoolVar(&plainHTTP, "plain-http", false, "use the registry without TLS, on nodes as well")
 	return c

@@ -61,7 +61,8 @@ func (a *app) publishSigned(ctx context.Context, dir, channel, registry string, 
 		if err != nil {
 			return err
 		}
-		if _, err := remote.UploadReleasePart(ctx, m.Layer.Digest, m.Layer.Size, &counted{r: bytes.NewReader(layer), total: m.Layer.Size, p: p, name: dir}); err != nil {
+		if _, err := remote.UploadReleasePart(ctx, m.Layer.Digest, m.Layer.Size,
+			&counted{r: bytes.NewReader(layer), total: m.Layer.Size, p: p, name: dir}); err != nil {
 			return err
 		}
 	}
@@ -106,13 +107,18 @@ func (a *app) publishReference(ctx context.Context, reference, channel string, p
 	}
 	if len(r.Signatures) == 0 {
 		p.done()
-		return broker.Errorf(broker.Refused, "release_unsigned", "cannot publish %s: it has no signature (run cosign sign --key FILE %s@%s, then publish again)", reference, r.Repository, r.Digest)
+		return broker.Errorf(broker.Refused, "release_unsigned",
+			"cannot publish %s: it has no signature (run cosign sign --key FILE %s@%s, then publish again)", reference, r.Repository,
+			r.Digest)
 	}
 	remote, err := a.connect()
 	if err != nil {
 		return err
 	}
-	put := api.AgentReleasePublish{Digest: r.Digest, Channel: channel, Reference: r.Repository, PlainHTTP: plainHTTP, Manifest: r.Manifest, Statement: r.Statement}
+	put := api.AgentReleasePublish{
+		Digest: r.Digest, Channel: channel, Reference: r.Repository, PlainHTTP: plainHTTP, Manifest: r.Manifest,
+		Statement: r.Statement,
+	}
 	for _, s := range r.Signatures {
 		put.Signatures = append(put.Signatures, api.ReleaseSignature(s))
 	}

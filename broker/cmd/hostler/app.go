@@ -70,7 +70,8 @@ func (a *app) bearer(fallback string) (string, error) {
 	case fallback != "":
 		return a.tokenIn(fallback)
 	}
-	return "", broker.Errorf(broker.Unauthorized, "token_missing", "cannot call the broker: no token is given (use --token-file FILE, HOSTLER_TOKEN, or hostler login)")
+	return "", broker.Errorf(broker.Unauthorized, "token_missing",
+		"cannot call the broker: no token is given (use --token-file FILE, HOSTLER_TOKEN, or hostler login)")
 }
 
 // typedToken reads a token from a person, unseen.

@@ -79,7 +79,10 @@ func auditListCommand(a *app) *cobra.Command {
 			ids, rows := []string{}, [][]string{}
 			for _, e := range entries {
 				ids = append(ids, strconv.FormatInt(e.ID, 10))
-				rows = append(rows, []string{strconv.FormatInt(e.ID, 10), render.Time(e.At), e.Actor, e.Action, e.Subject, e.Code, e.Reason})
+				rows = append(rows, []string{
+					strconv.FormatInt(e.ID, 10), render.Time(e.At), e.Actor, e.Action, e.Subject, e.Code,
+					e.Reason,
+				})
 			}
 			return a.show(entries, ids, func(p *render.Page) {
 				p.Table([]render.Column{
@@ -117,11 +120,15 @@ is broken or missing.`,
 				verdict = "broken"
 			}
 			err = a.show(v, []string{verdict}, func(p *render.Page) {
-				p.Fields("seals", verdict, "rows walked", strconv.FormatInt(v.Rows, 10), "not yet sealed", strconv.FormatInt(v.Unsealed, 10),
-					"first bad row", count(v.BrokenAt), "problem", v.Problem, "signed up to row", count(v.HeadID), "head", v.Head, "signed with", v.KeyID)
+				p.Fields("seals", verdict, "rows walked", strconv.FormatInt(v.Rows, 10), "not yet sealed",
+					strconv.FormatInt(v.Unsealed, 10),
+					"first bad row", count(v.BrokenAt), "problem", v.Problem, "signed up to row", count(v.HeadID), "head", v.Head,
+					"signed with", v.KeyID)
 			})
 			if err == nil && !v.OK {
-				err = broker.Errorf(broker.Internal, "audit_broken", "the audit log is not intact from row %d on: %s (leave the database unchanged, and compare it with an export)", v.BrokenAt, v.Problem)
+				err = broker.Errorf(broker.Internal, "audit_broken",
+					"the audit log is not intact from row %d on: %s (leave the database unchanged, and compare it with an export)",
+					v.BrokenAt, v.Problem)
 			}
 			return err
 		},

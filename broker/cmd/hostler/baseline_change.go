@@ -37,14 +37,17 @@ baseline with that digest.`,
 					return err
 				}
 				if d.Candidate == "" {
-					return broker.Errorf(broker.Refused, "no_candidate", "cannot accept a baseline of node %s: no newer baseline was taken (run hostler node baseline retake %s --wait)", n.Hostname, n.Hostname)
+					return broker.Errorf(broker.Refused, "no_candidate",
+						"cannot accept a baseline of node %s: no newer baseline was taken (run hostler node baseline retake %s --wait)",
+						n.Hostname, n.Hostname)
 				}
 				if !saidYes(c) && a.ask {
 					p := a.newQuestion()
 					diffPage(a, p, n, d)
 					_, _ = p.WriteTo(a.err)
 				}
-				if err := a.confirm(c, "accept %s as the baseline of node %s, with %s?", render.Short(d.Candidate), n.Hostname, plural(len(d.Lines), "difference")); err != nil {
+				if err := a.confirm(c, "accept %s as the baseline of node %s, with %s?", render.Short(d.Candidate), n.Hostname,
+					plural(len(d.Lines), "difference")); err != nil {
 					return err
 				}
 				want = d.Candidate

@@ -17,7 +17,8 @@ import (
 )
 
 func certificateCommand(a *app) *cobra.Command {
-	return noun("certificate", "list, download and check the signed certificates of turnovers", "  hostler certificate verify gpu-07.json --trust trust.json",
+	return noun("certificate", "list, download and check the signed certificates of turnovers",
+		"  hostler certificate verify gpu-07.json --trust trust.json",
 		certificateListCommand(a), certificateGetCommand(a), certificateVerifyCommand(a), certificateAttestCommand(a))
 }
 
@@ -75,9 +76,11 @@ certificate does not meet its policy, or (without --archive) it is past valid_un
 			}
 			first := r.Remarks[0]
 			if r.CleanWhenIssued() {
-				return broker.Errorf(broker.Refused, string(first.Code), "the certificate is authentic and %s (--archive accepts a certificate that was clean when issued)", r.Sentence())
+				return broker.Errorf(broker.Refused, string(first.Code),
+					"the certificate is authentic and %s (--archive accepts a certificate that was clean when issued)", r.Sentence())
 			}
-			return broker.Errorf(broker.Refused, string(first.Code), "the certificate is authentic, but not acceptable: %s (%d in all)", first.Message, len(r.Remarks))
+			return broker.Errorf(broker.Refused, string(first.Code), "the certificate is authentic, but not acceptable: %s (%d in all)",
+				first.Message, len(r.Remarks))
 		},
 	}
 	c.Flags().StringVar(&trustFile, "trust", "", "read the trusted keys from `FILE`, not from the broker")
@@ -149,7 +152,8 @@ func certificatePage(p *render.Page, r *certificate.Report, trust *pki.TrustBund
 		receiptPage(p, r.Receipt)
 	case r.Attestation != nil:
 		t := r.Attestation
-		p.Fields("part", t.Device.Kind+" "+cmp.Or(t.Device.Serial, t.Device.UUID), "model", t.Device.Model, "was", string(t.Method), "says", t.Witness,
+		p.Fields("part", t.Device.Kind+" "+cmp.Or(t.Device.Serial, t.Device.UUID), "model", t.Device.Model, "was", string(t.Method), "says",
+			t.Witness,
 			"recorded by", t.By, "reason", t.Reason, "node", t.Node.Hostname+" ("+t.Node.ID+")", "site", t.Node.Site)
 	}
 	rows := [][]string{}
@@ -162,7 +166,8 @@ func certificatePage(p *render.Page, r *certificate.Report, trust *pki.TrustBund
 	}
 	resultTable(p, against, render.Kept("CODE", "SUBJECT", "MESSAGE"), rows)
 	p.Title("Signature")
-	p.Fields("file", r.Digest, "issued", render.Time(r.IssuedAt), "by statement key", r.KeyID, "of trust bundle", "version "+strconv.FormatInt(trust.Version, 10),
+	p.Fields("file", r.Digest, "issued", render.Time(r.IssuedAt), "by statement key", r.KeyID, "of trust bundle",
+		"version "+strconv.FormatInt(trust.Version, 10),
 		"judged as of", render.Time(r.JudgedAsOf), "verified", render.Time(r.VerifiedAt))
 }
 
@@ -180,12 +185,16 @@ func cleanPage(p *render.Page, c *certificate.Clean) {
 			allocation += ", with root"
 		}
 	}
-	machine := strings.ReplaceAll(string(c.Validation.Verdict), "_", " ") + ", " + strconv.Itoa(c.Validation.ChecksMade) + " checks made, " + strconv.Itoa(len(c.Validation.ChecksNotMade)) + " not made"
+	machine := strings.ReplaceAll(string(c.Validation.Verdict), "_", " ") + ", " + strconv.Itoa(c.Validation.ChecksMade) +
+		" checks made, " + strconv.Itoa(len(c.Validation.ChecksNotMade)) + " not made"
 	for i, check := range c.Validation.NotApplicable {
 		machine += []string{", not applicable ", " "}[min(i, 1)] + check.Name
 	}
-	p.Fields("certificate", c.ID, "node", c.Node.Hostname+" ("+c.Node.ID+")", "its key", "certified after "+render.Time(c.Node.IdentitySince)+", registration "+strconv.FormatInt(c.Node.Epoch, 10)+" of this machine", "site", c.Node.Site,
-		"turnover", c.Run.Mode+" ("+c.Run.ID+")", "from", render.Time(c.Run.StartedAt), "until", render.Time(c.FinishedAt), "allocation", allocation,
+	p.Fields("certificate", c.ID, "node", c.Node.Hostname+" ("+c.Node.ID+")", "its key",
+		"certified after "+render.Time(c.Node.IdentitySince)+", registration "+strconv.FormatInt(c.Node.Epoch, 10)+" of this machine",
+		"site", c.Node.Site,
+		"turnover", c.Run.Mode+" ("+c.Run.ID+")", "from", render.Time(c.Run.StartedAt), "until", render.Time(c.FinishedAt), "allocation",
+		allocation,
 		"examined from", c.Environment.Words(), "policy", "version "+c.Policy.Version, "good until", render.Time(c.ValidUntil),
 		"whole machine", machine)
 	devices, downgrades, overrides, tasks := [][]string{}, [][]string{}, [][]string{}, [][]string{}
@@ -203,14 +212,20 @@ func cleanPage(p *render.Page, c *certificate.Clean) {
 	words := [][]string{}
 	for _, w := range c.Attested {
 		s := w.Statement
-		words = append(words, []string{s.Device.Kind, cmp.Or(s.Device.Serial, s.Device.UUID), string(s.Method), s.Witness, s.By, render.Time(s.IssuedAt), s.ID, s.Reason})
+		words = append(words, []string{
+			s.Device.Kind, cmp.Or(s.Device.Serial, s.Device.UUID), string(s.Method), s.Witness, s.By,
+			render.Time(s.IssuedAt), s.ID, s.Reason,
+		})
 	}
 	resultTable(p, "Gone, by a person's word, which no machine has signed", []render.Column{
 		render.Keep("KIND"), render.Keep("SERIAL OR UUID"), render.Keep("WAS"), render.Keep("SAYS"),
 		render.Main("RECORDED BY"), render.Aside("AT"), render.Main("STATEMENT"), render.Keep("REASON"),
 	}, words)
 	for _, d := range c.Downgrades {
-		downgrades = append(downgrades, []string{d.Device, string(d.Asked), string(d.Did), d.AcceptedBy, strings.TrimSpace(d.Reason + " " + d.Because)})
+		downgrades = append(downgrades, []string{
+			d.Device, string(d.Asked), string(d.Did), d.AcceptedBy,
+			strings.TrimSpace(d.Reason + " " + d.Because),
+		})
 	}
 	resultTable(p, "Downgrades", []render.Column{
 		render.Keep("DEVICE"), render.Keep("ASKED FOR"), render.Keep("DONE"), render.Main("ACCEPTED BY"),
@@ -245,8 +260,10 @@ func receiptPage(p *render.Page, r *certificate.Receipt) {
 	if r.Policy != nil {
 		policy = r.Policy.ToTenant()
 	}
-	p.Fields("your allocation", r.AllocationID, "tenant", r.Tenant, "your access ended", render.Time(r.ReleasedAt), "cleaned until", render.Time(r.FinishedAt),
-		"examined from", r.ExaminedFrom(), "operator's policy", policy, "counted as clean until", render.Time(r.ValidUntil), "certificate", r.CertificateDigest)
+	p.Fields("your allocation", r.AllocationID, "tenant", r.Tenant, "your access ended", render.Time(r.ReleasedAt), "cleaned until",
+		render.Time(r.FinishedAt),
+		"examined from", r.ExaminedFrom(), "operator's policy", policy, "counted as clean until", render.Time(r.ValidUntil), "certificate",
+		r.CertificateDigest)
 	rows := [][]string{}
 	for _, d := range r.Devices {
 		name := d.Serial
@@ -254,7 +271,8 @@ func receiptPage(p *render.Page, r *certificate.Receipt) {
 			name = d.UUID
 		}
 		rows = append(rows, []string{
-			d.Kind, name, found(d.Found, d.Attested), string(d.Method), d.StorageGrade(), certificate.Covered(d.CoveredBytes, d.OfBytes), d.Verification, d.Outcome(), d.Model,
+			d.Kind, name, found(d.Found, d.Attested), string(d.Method), d.StorageGrade(), certificate.Covered(d.CoveredBytes,
+				d.OfBytes), d.Verification, d.Outcome(), d.Model,
 		})
 	}
 	resultTable(p, "Devices", []render.Column{

@@ -33,7 +33,8 @@ statement. From then on the part is no longer expected.`,
 			if err != nil {
 				return err
 			}
-			if err := a.confirmOnTerminal(c, "sign that %s of %s was %s, witnessed by %s? The statement is kept and cannot be undone.", d.Device, args[0], d.Method, d.Witness); err != nil {
+			if err := a.confirmOnTerminal(c, "sign that %s of %s was %s, witnessed by %s? The statement is kept and cannot be undone.",
+				d.Device, args[0], d.Method, d.Witness); err != nil {
 				return err
 			}
 			t, err := remote.Attest(c.Context(), args[0], d)
@@ -42,11 +43,13 @@ statement. From then on the part is no longer expected.`,
 			}
 			if out != "" {
 				if err := os.WriteFile(out, []byte(t.File), 0o644); err != nil {
-					return broker.Errorf(broker.Internal, "output_failed", "the statement is recorded as %s, but cannot be written to %s: %v", t.AttestationID, out, err)
+					return broker.Errorf(broker.Internal, "output_failed",
+						"the statement is recorded as %s, but cannot be written to %s: %v", t.AttestationID, out, err)
 				}
 			}
 			return a.show(t, []string{t.AttestationID}, func(p *render.Page) {
-				p.Fields("attestation", t.AttestationID, "part", t.Kind+" "+t.Device, "node", t.NodeID, "was", d.Method, "says", d.Witness, "recorded", moment(a, t.IssuedAt), "file", t.Digest)
+				p.Fields("attestation", t.AttestationID, "part", t.Kind+" "+t.Device, "node", t.NodeID, "was", d.Method, "says", d.Witness,
+					"recorded", moment(a, t.IssuedAt), "file", t.Digest)
 				a.note("the node's next certificate shows this as a person's statement")
 			})
 		},

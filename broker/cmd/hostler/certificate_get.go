@@ -30,7 +30,10 @@ func certificateListCommand(a *app) *cobra.Command {
 			ids, rows := []string{}, [][]string{}
 			for _, k := range l.Items {
 				ids = append(ids, k.CertificateID)
-				rows = append(rows, []string{k.CertificateID, k.NodeID, k.Mode, render.YesNo(k.MeetsPolicy), strings.Join(k.Shortfalls, ", "), k.AllocationID, render.Ago(k.IssuedAt, a.now()), render.Time(k.ValidUntil)})
+				rows = append(rows, []string{
+					k.CertificateID, k.NodeID, k.Mode, render.YesNo(k.MeetsPolicy),
+					strings.Join(k.Shortfalls, ", "), k.AllocationID, render.Ago(k.IssuedAt, a.now()), render.Time(k.ValidUntil),
+				})
 			}
 			return a.show(l, ids, func(p *render.Page) {
 				p.Table([]render.Column{

@@ -80,8 +80,10 @@ func (a *app) showCleanPolicy(v *api.CleanPolicy) error {
 		if site == "" {
 			site = "(nodes without a site)"
 		}
-		p.Fields("site", site, "known users", listed("none", v.Policy.KnownUsers), "known units", listed("none", v.Policy.KnownUnits), "known ports", listed("none", v.Policy.KnownPorts),
-			"known processes", listed("none", v.Policy.KnownProcesses), "scratch", listed("none", v.Policy.Scratch), "set by", v.UpdatedBy, "at", moment(a, v.UpdatedAt))
+		p.Fields("site", site, "known users", listed("none", v.Policy.KnownUsers), "known units", listed("none", v.Policy.KnownUnits),
+			"known ports", listed("none", v.Policy.KnownPorts),
+			"known processes", listed("none", v.Policy.KnownProcesses), "scratch", listed("none", v.Policy.Scratch), "set by", v.UpdatedBy,
+			"at", moment(a, v.UpdatedAt))
 		p.Title("GPU scrub")
 		gpuPolicyFields(p, cmp.Or(v.Policy.GPU, &taskcatalog.GPUScrubPolicy{}))
 	})
@@ -98,8 +100,10 @@ func gpuPolicyFields(p *render.Page, g *taskcatalog.GPUScrubPolicy) {
 		}
 		return fmt.Sprint(v) + unit
 	}
-	p.Fields("least coverage", figure(g.MinCoveragePercent > 0, "%", g.MinCoveragePercent), "or left out at most", figure(bytes != "", "", bytes),
-		"reset must be proven", render.YesNo(g.RequireReset), "unverified may be clean", render.YesNo(g.AllowUnverified), "holders are left alone", render.YesNo(g.KeepHolders),
+	p.Fields("least coverage", figure(g.MinCoveragePercent > 0, "%", g.MinCoveragePercent), "or left out at most",
+		figure(bytes != "", "", bytes),
+		"reset must be proven", render.YesNo(g.RequireReset), "unverified may be clean", render.YesNo(g.AllowUnverified),
+		"holders are left alone", render.YesNo(g.KeepHolders),
 		"stops, too", listed("none", g.StopServices), "grace for holders", figure(g.HolderGraceSeconds > 0, "s", g.HolderGraceSeconds),
 		"waits for the fabric", figure(g.FabricWaitSeconds > 0, "s", g.FabricWaitSeconds), "trusted drivers", listed("any", g.Drivers))
 }

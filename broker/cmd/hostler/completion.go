@@ -222,18 +222,24 @@ var words = map[string][]string{
 	"decommission --mode":      {"soft_reset", "reimage", "full_decommission"},
 	"agent-lifecycle --mode":   {"reimage", "manual_install", "rebootstrap"},
 	"--safety":                 {"idle", "after_drain", "forced"},
-	"--scenario":               {"bootstrap_install", "in_place_upgrade", "repair_reinstall", "certificate_repair", "config_repair", "drift_reconcile"},
-	"--erase":                  {"none", "quick", "secure"},
-	"--scope":                  {"local", "weka", "all"},
-	"--severity":               {"critical", "high", "medium", "low"},
-	"--channel":                {"stable", "candidate", "pinned"},
-	"--bootstrap":              {"cloud-init", "command"},
-	"--arch":                   {"amd64", "arm64"},
-	"--use":                    {"task", "trust", "statement", "root"},
+	"--scenario": {
+		"bootstrap_install", "in_place_upgrade", "repair_reinstall", "certificate_repair", "config_repair",
+		"drift_reconcile",
+	},
+	"--erase":     {"none", "quick", "secure"},
+	"--scope":     {"local", "weka", "all"},
+	"--severity":  {"critical", "high", "medium", "low"},
+	"--channel":   {"stable", "candidate", "pinned"},
+	"--bootstrap": {"cloud-init", "command"},
+	"--arch":      {"amd64", "arm64"},
+	"--use":       {"task", "trust", "statement", "root"},
 }
 
 var (
-	taskStatuses   = []string{string(broker.TaskQueued), string(broker.TaskDispatched), string(broker.TaskSucceeded), string(broker.TaskFailed), string(broker.TaskExpired), string(broker.TaskCanceled)}
+	taskStatuses = []string{
+		string(broker.TaskQueued), string(broker.TaskDispatched), string(broker.TaskSucceeded),
+		string(broker.TaskFailed), string(broker.TaskExpired), string(broker.TaskCanceled),
+	}
 	runStatusWords = slices.Concat([]string{"live", "failed"}, runStatuses)
 )
 

@@ -25,7 +25,8 @@ func (a *app) contextDir() (string, error) {
 	if !filepath.IsAbs(base) { // the XDG specification says to ignore a relative path
 		home := a.getenv("HOME")
 		if home == "" {
-			return "", broker.Errorf(broker.Invalid, "config_not_found", "cannot find the configuration: neither XDG_CONFIG_HOME nor HOME is set (use --config)")
+			return "", broker.Errorf(broker.Invalid, "config_not_found",
+				"cannot find the configuration: neither XDG_CONFIG_HOME nor HOME is set (use --config)")
 		}
 		base = filepath.Join(home, ".config")
 	}
@@ -69,14 +70,16 @@ func (a *app) clientFile() (*clientfile.File, string, error) {
 			name = a.currentContext()
 		}
 		if name == "" {
-			return nil, "", broker.Errorf(broker.Invalid, "no_context", "there is no current context (run hostler login, or use --config with the client.yaml in the broker's data directory)")
+			return nil, "", broker.Errorf(broker.Invalid, "no_context",
+				"there is no current context (run hostler login, or use --config with the client.yaml in the broker's data directory)")
 		}
 		var err error
 		if path, err = a.contextPath(name); err != nil {
 			return nil, "", err
 		}
 		if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-			return nil, "", broker.Errorf(broker.NotFound, "context_not_found", "cannot use context %s: there is no such context (see hostler context list)", name)
+			return nil, "", broker.Errorf(broker.NotFound, "context_not_found",
+				"cannot use context %s: there is no such context (see hostler context list)", name)
 		}
 	}
 	file, err := clientfile.Load(path)
@@ -155,7 +158,8 @@ func contextUseCommand(a *app) *cobra.Command {
 				return err
 			}
 			if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
-				return broker.Errorf(broker.NotFound, "context_not_found", "cannot use context %s: there is no such context (see hostler context list)", args[0])
+				return broker.Errorf(broker.NotFound, "context_not_found",
+					"cannot use context %s: there is no such context (see hostler context list)", args[0])
 			}
 			if _, err := clientfile.Load(path); err != nil {
 				return err
@@ -183,7 +187,8 @@ func contextShowCommand(a *app) *cobra.Command {
 				v.Name, v.Current = "", false // a file outside the contexts has no context name
 			}
 			return a.show(v, []string{v.Broker}, func(p *render.Page) {
-				p.Fields("context", v.Name, "broker", v.Broker, "root", "sha256:"+v.CASHA256, "token file", v.TokenFile, "client file", v.File)
+				p.Fields("context", v.Name, "broker", v.Broker, "root", "sha256:"+v.CASHA256, "token file", v.TokenFile, "client file",
+					v.File)
 			})
 		},
 	}

@@ -13,8 +13,10 @@ import (
 )
 
 func decommissionCommand(a *app) *cobra.Command {
-	c := noun("decommission", "turn nodes over between two tenants", "  hostler decommission start gpu-07 --mode soft_reset --reason 'allocation a-42 ended' --wait",
-		decommissionStartCommand(a), decommissionBatchCommand(a), decommissionPlanCommand(a), decommissionListCommand(a), decommissionShowCommand(a), decommissionWatchCommand(a), decommissionFiguresCommand(a), decommissionAcceptCommand(a))
+	c := noun("decommission", "turn nodes over between two tenants",
+		"  hostler decommission start gpu-07 --mode soft_reset --reason 'allocation a-42 ended' --wait",
+		decommissionStartCommand(a), decommissionBatchCommand(a), decommissionPlanCommand(a), decommissionListCommand(a),
+		decommissionShowCommand(a), decommissionWatchCommand(a), decommissionFiguresCommand(a), decommissionAcceptCommand(a))
 	for _, act := range decommissionActions {
 		c.AddCommand(decommissions.command(a, act))
 	}
@@ -22,13 +24,17 @@ func decommissionCommand(a *app) *cobra.Command {
 }
 
 var decommissions = runs[api.Decommission]{
-	noun: "decommission", thing: "turnover", short: "did not complete", many: "--class agent_silent --stage drain_node --reason 'the switch was replaced'",
+	noun: "decommission", thing: "turnover", short: "did not complete",
+	many: "--class agent_silent --stage drain_node --reason 'the switch was replaced'",
 	heads: []render.Column{
 		render.ID("ID"), render.Keep("HOSTNAME"), render.Main("MODE"), render.Keep("STATUS"), render.Main("STAGE"),
 		render.More("SINCE"), render.Keep("CLASS"), render.Aside("CERTIFICATE"), render.Keep("NEXT"),
 	},
 	row: func(a *app, d api.Decommission) []string {
-		return []string{d.DecommissionID, d.Hostname, d.Mode, d.Status, d.CurrentStage, render.Ago(sinceOf(d.RunState, d.RunTimes), a.now()), d.FailureClass, d.CertificateID, nextOf(d.RunState)}
+		return []string{
+			d.DecommissionID, d.Hostname, d.Mode, d.Status, d.CurrentStage,
+			render.Ago(sinceOf(d.RunState, d.RunTimes), a.now()), d.FailureClass, d.CertificateID, nextOf(d.RunState),
+		}
 	},
 	look: func(d api.Decommission) runLook {
 		return runLook{d.DecommissionID, d.Hostname, d.Status, d.CurrentStage, d.FailureClass, d.Asked}
@@ -72,9 +78,15 @@ var decommissionActions = []runAction{
 	{name: "resume", path: "resume", short: "resume after the cause of the failure was fixed", on: stoppedRuns, overrides: true},
 	{name: "rerun", path: "rerun", short: "run all stages again", on: stoppedRuns},
 	{name: "restart-clean", path: "restart-clean", short: "quarantine the node, then start over", on: stoppedRuns},
-	{name: "cancel", path: "cancel", short: "cancel the turnover; the node is quarantined, and still owes a turnover", on: "live", asks: "The node stays out of use until another turnover has been made."},
+	{
+		name: "cancel", path: "cancel", short: "cancel the turnover; the node is quarantined, and still owes a turnover", on: "live",
+		asks: "The node stays out of use until another turnover has been made.",
+	},
 	{name: "adopt", path: "adopt", short: "resume, and end with status reconciled", on: stoppedRuns},
-	{name: "mark-manual", path: "mark-manual-intervention", short: "stop the run until an operator has looked at it", on: "pending,running,compensating"},
+	{
+		name: "mark-manual", path: "mark-manual-intervention", short: "stop the run until an operator has looked at it",
+		on: "pending,running,compensating",
+	},
 }
 
 func decommissionListCommand(a *app) *cobra.Command {
@@ -130,9 +142,12 @@ func decommissionPage(a *app, p *render.Page, d *api.DecommissionDetail, events 
 	case certificate != "":
 		certificate += ", falls short: " + strings.Join(d.Shortfalls, ", ")
 	}
-	p.Fields("turnover", d.DecommissionID, "node", d.Hostname+" ("+d.NodeID+")", "site", d.Site, "batch", d.BatchID, "mode", d.Mode, "storage", d.StorageCleanup, "erase", d.Erase, "reason", d.Reason,
-		"asked by", d.RequestedBy, "in place of", d.Follows, "in its place", d.FollowedBy, "asked", moment(a, d.RequestedAt), "status", d.Status, "stage", d.CurrentStage, "attempt", strconv.Itoa(d.CurrentAttempt), "direction", d.Direction,
-		"waits for", d.Waiting, "asked for", d.Asked, "failure", d.FailureClass, "code", d.ErrorCode, "because", d.ErrorMessage, "next", d.RecommendedNextAction,
+	p.Fields("turnover", d.DecommissionID, "node", d.Hostname+" ("+d.NodeID+")", "site", d.Site, "batch", d.BatchID, "mode", d.Mode,
+		"storage", d.StorageCleanup, "erase", d.Erase, "reason", d.Reason,
+		"asked by", d.RequestedBy, "in place of", d.Follows, "in its place", d.FollowedBy, "asked", moment(a, d.RequestedAt), "status",
+		d.Status, "stage", d.CurrentStage, "attempt", strconv.Itoa(d.CurrentAttempt), "direction", d.Direction,
+		"waits for", d.Waiting, "asked for", d.Asked, "failure", d.FailureClass, "code", d.ErrorCode, "because", d.ErrorMessage, "next",
+		d.RecommendedNextAction,
 		"certificate", certificate, "ended", moment(a, d.CompletedAt))
 	for _, w := range d.Warnings {
 		p.Line("warning: " + w)

@@ -146,7 +146,8 @@ func batchPage(a *app, p *render.Page, plan *api.DecommissionBatchPlan) {
 	if plan.StopAfter > 0 {
 		stop = "after " + plural(plan.StopAfter, "failure") + " in a row"
 	}
-	p.Fields("site", plan.Site, "mode", plan.Mode, "nodes", strconv.Itoa(len(plan.Nodes)), "at a time", strconv.Itoa(plan.Parallel), "stops", stop,
+	p.Fields("site", plan.Site, "mode", plan.Mode, "nodes", strconv.Itoa(len(plan.Nodes)), "at a time", strconv.Itoa(plan.Parallel),
+		"stops", stop,
 		"takes about", render.Span(time.Duration(plan.ExpectedSeconds)*time.Second)+" each")
 	p.Blank()
 	rows := [][]string{}

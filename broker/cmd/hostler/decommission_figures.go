@@ -48,10 +48,16 @@ func figuresPage(a *app, p *render.Page, f *api.TurnoverFigures) {
 	}
 	sites, stages, slowest := [][]string{}, [][]string{}, [][]string{}
 	for _, s := range f.Sites {
-		sites = append(sites, []string{s.Site, whole(s.Turnovers), whole(s.Open), tenths(s.GPUHoursLost), tenths(s.NodeHoursLost), tenths(s.MedianMinutes), tenths(s.MostMinutes)})
+		sites = append(sites, []string{
+			s.Site, whole(s.Turnovers), whole(s.Open), tenths(s.GPUHoursLost), tenths(s.NodeHoursLost),
+			tenths(s.MedianMinutes), tenths(s.MostMinutes),
+		})
 	}
 	for _, s := range f.Stages {
-		stages = append(stages, []string{s.Mode, s.Stage, whole(s.Turnovers), whole(s.Attempts), whole(s.Failed), tenths(s.MeanMinutes), tenths(s.LongestMinutes)})
+		stages = append(stages, []string{
+			s.Mode, s.Stage, whole(s.Turnovers), whole(s.Attempts), whole(s.Failed), tenths(s.MeanMinutes),
+			tenths(s.LongestMinutes),
+		})
 	}
 	for _, s := range f.Slowest {
 		slowest = append(slowest, []string{s.Stage, s.FailureClass, whole(s.Turnovers), tenths(s.Hours)})

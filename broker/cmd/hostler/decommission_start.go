@@ -17,9 +17,11 @@ import (
 )
 
 func decommissionFlags(c *cobra.Command, s *api.DecommissionStart) {
-	c.Flags().StringVar(&s.Mode, "mode", "", "soft_reset: cleaned where it stands; reimage: a fresh system by MAAS; full_decommission: out of the fleet for good")
+	c.Flags().StringVar(&s.Mode, "mode", "",
+		"soft_reset: cleaned where it stands; reimage: a fresh system by MAAS; full_decommission: out of the fleet for good")
 	c.Flags().StringVar(&s.StorageCleanup, "storage-cleanup", "local", "none, local, weka or all")
-	c.Flags().StringVar(&s.Erase, "erase", "none", "none, quick or secure, for the disks that the system does not run from (soft_reset), or by MAAS for all disks (other modes)")
+	c.Flags().StringVar(&s.Erase, "erase", "none",
+		"none, quick or secure, for the disks that the system does not run from (soft_reset), or by MAAS for all disks (other modes)")
 	c.Flags().StringVar(&s.ProfileID, "profile", "", "`PROFILE` of the node's site (default: the site's default profile)")
 	c.Flags().BoolVar(&s.ForceRelease, "force-release", false, "end the node's live allocations, for the tenants as well")
 	c.Flags().BoolVar(&s.RemoveMAASRecord, "remove-maas-record", false, "with full_decommission: delete the machine from MAAS at the end")
@@ -89,7 +91,8 @@ func (a *app) confirmNode(plan *api.DecommissionPlan) (id string, err error) {
 		return "", err
 	}
 	if !a.ask {
-		return "", broker.Errorf(broker.Invalid, "confirmation_required", "cannot ask without a terminal whether %s is the right node (use --yes)", plan.Node.Hostname)
+		return "", broker.Errorf(broker.Invalid, "confirmation_required",
+			"cannot ask without a terminal whether %s is the right node (use --yes)", plan.Node.Hostname)
 	}
 	page := a.newQuestion()
 	tenantsOf(page, plan)
@@ -130,7 +133,10 @@ func refusedBy(r *api.Refusal) error {
 
 func tenantsOf(p *render.Page, plan *api.DecommissionPlan) {
 	n := plan.Node
-	pairs := []string{"node", n.Hostname + " (" + n.ID + ")", "serial", cmp.Or(n.Serial, "its agent has reported none"), "site", n.Site, "maas system", n.MAASSystemID, "status", n.Status, "mode", plan.Mode}
+	pairs := []string{
+		"node", n.Hostname + " (" + n.ID + ")", "serial", cmp.Or(n.Serial, "its agent has reported none"), "site", n.Site,
+		"maas system", n.MAASSystemID, "status", n.Status, "mode", plan.Mode,
+	}
 	if len(plan.Live) == 0 {
 		pairs = append(pairs, "on it now", "nobody")
 	}

@@ -36,7 +36,8 @@ func (a *app) turnoverLook(remote *client.Client) func(context.Context, string) 
 			drawing: drawing{d.RunState, d.Hostname, "", d.RequestedAt, d.Stages}, id: d.DecommissionID, answer: d,
 			page: func(p *render.Page) { decommissionPage(a, p, d, false) }, end: func() error { return decommissionEnd(d.Decommission) },
 			replaced: d.HandingOver, followed: d.FollowedBy,
-			why: fmt.Sprintf("turnover %s of %s was given up because the node's agent is silent: %s reimages the node", id, d.Hostname, d.FollowedBy),
+			why: fmt.Sprintf("turnover %s of %s was given up because the node's agent is silent: %s reimages the node", id, d.Hostname,
+				d.FollowedBy),
 		}, err
 	}
 }

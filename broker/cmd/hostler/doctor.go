@@ -48,7 +48,8 @@ The exit status is 1 if a check failed.`,
 			}
 			err := a.show(findings, names, func(p *render.Page) { p.Table(render.Kept("CHECK", "RESULT", "DETAIL"), rows) })
 			if err == nil && bad > 0 {
-				err = broker.Errorf(broker.Internal, "checks_failed", "%d of %d checks failed (see %s)", bad, len(findings), strings.Join(names, ", "))
+				err = broker.Errorf(broker.Internal, "checks_failed", "%d of %d checks failed (see %s)", bad, len(findings),
+					strings.Join(names, ", "))
 			}
 			return err
 		},
@@ -109,7 +110,8 @@ func (a *app) examineRoot(file *clientfile.File, say func(check, result, format 
 		say("root certificate", "fail", "%v", err)
 	default:
 		if left = root.NotAfter.Sub(a.now()); left < expiryWarning {
-			say("root certificate", "warn", "it expires %s (rotate it: hostler trust rotate --use root)", render.Ago(root.NotAfter, a.now()))
+			say("root certificate", "warn", "it expires %s (rotate it: hostler trust rotate --use root)",
+				render.Ago(root.NotAfter, a.now()))
 		} else {
 			say("root certificate", "ok", "valid until %s", render.Time(root.NotAfter))
 		}
@@ -122,7 +124,8 @@ func (a *app) examineRights(who *api.Token, say func(check, result, format strin
 		sites = "sites " + strings.Join(who.Sites, ", ")
 	}
 	if !who.ExpiresAt.IsZero() && who.ExpiresAt.Sub(a.now()) < expiryWarning {
-		say("rights", "warn", "%s is %s for %s, and the token expires %s (get a new one)", who.Name, who.Role, sites, render.Ago(who.ExpiresAt, a.now()))
+		say("rights", "warn", "%s is %s for %s, and the token expires %s (get a new one)", who.Name, who.Role, sites,
+			render.Ago(who.ExpiresAt, a.now()))
 		return
 	}
 	say("rights", "ok", "%s is %s for %s", who.Name, who.Role, sites)
@@ -130,7 +133,8 @@ func (a *app) examineRights(who *api.Token, say func(check, result, format strin
 
 func (a *app) examineStatus(s *api.Status, say func(check, result, format string, args ...any)) {
 	if skew := a.now().Sub(s.Now); skew.Abs() > taskcatalog.ClockSkew {
-		say("clocks", "warn", "the clock of this machine shows %s, the broker's clock %s (correct one of them)", render.Time(a.now()), render.Time(s.Now))
+		say("clocks", "warn", "the clock of this machine shows %s, the broker's clock %s (correct one of them)", render.Time(a.now()),
+			render.Time(s.Now))
 	} else {
 		say("clocks", "ok", "they agree within %s", render.Span(taskcatalog.ClockSkew))
 	}
@@ -140,12 +144,14 @@ func (a *app) examineStatus(s *api.Status, say func(check, result, format string
 		say("version", "ok", "both are %s", version)
 	}
 	if s.AgentReleases == 0 {
-		say("agent package", "warn", "there is no package: new nodes cannot install the agent (publish one: hostler agent-release publish FILE)")
+		say("agent package", "warn",
+			"there is no package: new nodes cannot install the agent (publish one: hostler agent-release publish FILE)")
 	} else {
 		say("agent package", "ok", "%d published", s.AgentReleases)
 	}
 	if s.Stragglers > 0 {
-		say("trust bundle", "warn", "version %d is not confirmed by %s (hostler trust show)", s.TrustVersion, plural(int(s.Stragglers), "node"))
+		say("trust bundle", "warn", "version %d is not confirmed by %s (hostler trust show)", s.TrustVersion,
+			plural(int(s.Stragglers), "node"))
 	} else {
 		say("trust bundle", "ok", "version %d is confirmed by every node", s.TrustVersion)
 	}

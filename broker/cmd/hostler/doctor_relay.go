@@ -29,12 +29,15 @@ func (a *app) examineTerminals(ctx context.Context, t api.StatusTerminals, say f
 		not = append(not, fmt.Sprintf("UDP (%v)", err))
 	}
 	if len(not) > 0 {
-		say("terminal relay", "warn", "nodes are told %s, which does not answer from here over %s (open that port for UDP and TCP from the nodes, or see --relay-advertise)", t.Relay, strings.Join(not, " and "))
+		say("terminal relay", "warn",
+			"nodes are told %s, which does not answer from here over %s (open that port for UDP and TCP from the nodes, or see --relay-advertise)", t.Relay, strings.Join(not, " and "))
 	} else {
-		say("terminal relay", "ok", "nodes are told %s, which answers from here over UDP and TCP; %s", t.Relay, plural(int(t.Live), "session"))
+		say("terminal relay", "ok", "nodes are told %s, which answers from here over UDP and TCP; %s", t.Relay,
+			plural(int(t.Live), "session"))
 	}
 	if t.RecordingsBroken > 0 {
-		say("recordings", "warn", "in the last 30 days a part of these was found missing, or they could not be ended: %s (see hostler audit list --action recording.cut, and recording.broken; then hostler recording verify ID)", plural(int(t.RecordingsBroken), "recording"))
+		say("recordings", "warn",
+			"in the last 30 days a part of these was found missing, or they could not be ended: %s (see hostler audit list --action recording.cut, and recording.broken; then hostler recording verify ID)", plural(int(t.RecordingsBroken), "recording"))
 	} else {
 		say("recordings", "ok", "none of the last 30 days is known to be broken")
 	}

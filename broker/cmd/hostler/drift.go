@@ -132,7 +132,8 @@ while.`,
 			said("confirm", &put.ConfirmSeconds, int(confirm.Seconds()))
 			said("retired-grace", &put.RetiredGraceSeconds, int(grace.Seconds()))
 			said("decommissions-at-once", &put.DecommissionsAtOnce, atOnce)
-			if len(put.Modes) == 0 && put.MaxSharePercent == nil && put.AtLeast == nil && put.ConfirmSeconds == nil && put.RetiredGraceSeconds == nil && put.DecommissionsAtOnce == nil {
+			if len(put.Modes) == 0 && put.MaxSharePercent == nil && put.AtLeast == nil && put.ConfirmSeconds == nil &&
+				put.RetiredGraceSeconds == nil && put.DecommissionsAtOnce == nil {
 				return usage("nothing to change is given (see hostler help site reconcile set)")
 			}
 			if err := needReason(put.Reason); err != nil {
@@ -170,9 +171,11 @@ func (a *app) showReconcilePolicy(s *api.SiteReconcilePolicy) error {
 		rows = append(rows, []string{r.Rule, r.Mode, r.MAAS, node, r.Severity, r.Action, r.Alert})
 	}
 	return a.show(s, names, func(p *render.Page) {
-		p.Fields("site", s.Site, "at most at once", strconv.Itoa(s.MaxSharePercent)+"% of its nodes, from "+strconv.Itoa(s.AtLeast)+" nodes on",
+		p.Fields("site", s.Site, "at most at once", strconv.Itoa(s.MaxSharePercent)+"% of its nodes, from "+strconv.Itoa(s.AtLeast)+
+			" nodes on",
 			"two looks", render.Span(time.Duration(s.ConfirmSeconds)*time.Second)+" apart at least",
-			"retired nodes", "left alone for "+render.Span(time.Duration(s.RetiredGraceSeconds)*time.Second)+", then "+strconv.Itoa(s.DecommissionsAtOnce)+" at a time")
+			"retired nodes", "left alone for "+render.Span(time.Duration(s.RetiredGraceSeconds)*time.Second)+", then "+
+				strconv.Itoa(s.DecommissionsAtOnce)+" at a time")
 		p.Title("Rules")
 		p.Table([]render.Column{
 			render.Keep("RULE"), render.Keep("MODE"), render.Main("MAAS"), render.Main("NODE"), render.Keep("SEVERITY"),

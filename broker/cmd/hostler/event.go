@@ -91,7 +91,10 @@ func (a *app) showEvent(e api.Event) error {
 }
 
 // eventWords are the fields of an event's data that a person reads first.
-var eventWords = []string{"hostname", "site", "from", "to", "status", "stage", "failure_class", "error_message", "recommended_next_action", "reason", "by"}
+var eventWords = []string{
+	"hostname", "site", "from", "to", "status", "stage", "failure_class", "error_message", "recommended_next_action",
+	"reason", "by",
+}
 
 func eventDetail(raw json.RawMessage) string {
 	var data map[string]any

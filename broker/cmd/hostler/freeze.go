@@ -25,19 +25,20 @@ operator has frozen, and work resumes only when all freezes are lifted (hostler
 unfreeze).`,
 		Example: "  hostler freeze --site dc1 --reason 'coolant leak in row 4'\n  hostler freeze --reason 'wrong erase policy' && hostler freeze status",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.changeFreeze(c, p, func(remote *client.Client) (*api.FreezeResult, error) { return remote.Freeze(c.Context(), p) }, func(r *api.FreezeResult) {
-				if !r.Changed {
-					a.note("already frozen: %s, by %s: %s", siteWords(r.Site), r.By, r.Reason)
-				}
-				for _, h := range r.Standing {
-					if h != r.Hold {
-						a.note("also frozen: %s, by %s: %s", siteWords(h.Site), h.By, h.Reason)
+			return a.changeFreeze(c, p, func(remote *client.Client) (*api.FreezeResult, error) { return remote.Freeze(c.Context(), p) },
+				func(r *api.FreezeResult) {
+					if !r.Changed {
+						a.note("already frozen: %s, by %s: %s", siteWords(r.Site), r.By, r.Reason)
 					}
-				}
-				if under := underWay(r.UnderWay); under != "" {
-					a.note("%s still under way", under)
-				}
-			})
+					for _, h := range r.Standing {
+						if h != r.Hold {
+							a.note("also frozen: %s, by %s: %s", siteWords(h.Site), h.By, h.Reason)
+						}
+					}
+					if under := underWay(r.UnderWay); under != "" {
+						a.note("%s still under way", under)
+					}
+				})
 		},
 	}
 	freezeFlags(c, &p)
@@ -56,7 +57,11 @@ them; the command lists the remaining freezes. A platform admin lifts everybody'
 freezes with --force.`,
 		Example: "  hostler unfreeze --site dc1 --reason 'leak repaired'\n  hostler freeze status && hostler unfreeze --force --site dc1 --reason 'olga is on leave; leak repaired'",
 		RunE: func(c *cobra.Command, _ []string) error {
-			return a.changeFreeze(c, p.FreezePut, func(remote *client.Client) (*api.FreezeResult, error) { return remote.Unfreeze(c.Context(), p) }, func(r *api.FreezeResult) {
+			return a.changeFreeze(c, p.FreezePut, func(remote *client.Client) (*api.FreezeResult,
+				error,
+			) {
+				return remote.Unfreeze(c.Context(), p)
+			}, func(r *api.FreezeResult) {
 				if !r.Changed {
 					a.note("there is no freeze of %s itself (see hostler freeze status)", siteWords(r.Site))
 				}
@@ -76,7 +81,9 @@ func freezeFlags(c *cobra.Command, p *api.FreezePut) {
 	c.Flags().StringVar(&p.Reason, "reason", "", "reason, for the operators on call and the audit log")
 }
 
-func (a *app) changeFreeze(c *cobra.Command, p api.FreezePut, ask func(*client.Client) (*api.FreezeResult, error), say func(*api.FreezeResult)) error {
+func (a *app) changeFreeze(c *cobra.Command, p api.FreezePut, ask func(*client.Client) (*api.FreezeResult, error),
+	say func(*api.FreezeResult),
+) error {
 	if err := needReason(p.Reason); err != nil {
 		return err
 	}

@@ -58,7 +58,8 @@ func (a *app) learnRoots(ctx context.Context) {
 }
 
 func sameRoots(had []*x509.Certificate, said []string) bool {
-	return len(had) == len(said) && !slices.ContainsFunc(had, func(c *x509.Certificate) bool { return !slices.Contains(said, pki.Fingerprint(c)) })
+	return len(had) == len(said) && !slices.ContainsFunc(had,
+		func(c *x509.Certificate) bool { return !slices.Contains(said, pki.Fingerprint(c)) })
 }
 
 // rootsOf are the roots of a trust bundle that are in force.

@@ -129,10 +129,12 @@ func (a *app) pinRoot(ctx context.Context, base *url.URL, pin, caFile string) (*
 		if root := certs[len(certs)-1]; pin == "" || samePin(root, pin) {
 			return root, nil
 		}
-		return nil, broker.Errorf(broker.Refused, "broker_untrusted", "cannot pin %s: its SHA-256 is not the one given with --ca-sha256", caFile)
+		return nil, broker.Errorf(broker.Refused, "broker_untrusted", "cannot pin %s: its SHA-256 is not the one given with --ca-sha256",
+			caFile)
 	}
 	if pin == "" && !a.ask {
-		return nil, broker.Errorf(broker.Invalid, "root_not_pinned", "cannot trust the broker at %s without its fingerprint (use --ca-sha256 or --ca-file)", base)
+		return nil, broker.Errorf(broker.Invalid, "root_not_pinned",
+			"cannot trust the broker at %s without its fingerprint (use --ca-sha256 or --ca-file)", base)
 	}
 	root, err := offeredRoot(ctx, base)
 	if err != nil {
@@ -140,12 +142,15 @@ func (a *app) pinRoot(ctx context.Context, base *url.URL, pin, caFile string) (*
 	}
 	switch {
 	case pin == "":
-		err := a.askYes("The root certificate of %s has the SHA-256 %s. Does the broker's host show the same fingerprint?", base, pki.Fingerprint(root))
+		err := a.askYes("The root certificate of %s has the SHA-256 %s. Does the broker's host show the same fingerprint?", base,
+			pki.Fingerprint(root))
 		if err != nil {
 			return nil, err
 		}
 	case !samePin(root, pin):
-		return nil, broker.Errorf(broker.Refused, "broker_untrusted", "cannot trust the broker at %s: its root certificate has the SHA-256 %s, not the one given with --ca-sha256", base, pki.Fingerprint(root))
+		return nil, broker.Errorf(broker.Refused, "broker_untrusted",
+			"cannot trust the broker at %s: its root certificate has the SHA-256 %s, not the one given with --ca-sha256", base,
+			pki.Fingerprint(root))
 	}
 	return root, nil
 }
@@ -167,13 +172,15 @@ func offeredRoot(ctx context.Context, base *url.URL) (*x509.Certificate, error) 
 	}}
 	conn, err := dialer.DialContext(ctx, "tcp", base.Host)
 	if err != nil {
-		return nil, broker.Errorf(broker.Unavailable, "broker_unreachable", "cannot reach the broker at %s: %v (is it running, and is this its operators' listener?)", base, err)
+		return nil, broker.Errorf(broker.Unavailable, "broker_unreachable",
+			"cannot reach the broker at %s: %v (is it running, and is this its operators' listener?)", base, err)
 	}
 	defer func() { _ = conn.Close() }()
 	chain := conn.(*tls.Conn).ConnectionState().PeerCertificates
 	root := chain[len(chain)-1]
 	if !root.IsCA || len(chain) < 2 {
-		return nil, broker.Errorf(broker.Refused, "broker_untrusted", "cannot pin the root of %s: it did not send its chain (use --ca-file)", base)
+		return nil, broker.Errorf(broker.Refused, "broker_untrusted",
+			"cannot pin the root of %s: it did not send its chain (use --ca-file)", base)
 	}
 	return root, nil
 }

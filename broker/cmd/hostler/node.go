@@ -65,7 +65,10 @@ func nodeListCommand(a *app) *cobra.Command {
 			return a.show(nodes, idsOf(nodes), func(p *render.Page) {
 				rows := [][]string{}
 				for _, n := range nodes {
-					rows = append(rows, []string{n.ID, n.Hostname, n.Site, n.Status, owed(n), n.AgentVersion, render.Ago(n.LastAgentContactAt, a.now())})
+					rows = append(rows, []string{
+						n.ID, n.Hostname, n.Site, n.Status, owed(n), n.AgentVersion,
+						render.Ago(n.LastAgentContactAt, a.now()),
+					})
 				}
 				p.Table([]render.Column{
 					render.NodeID("ID"), render.Keep("HOSTNAME"), render.Main("SITE"), render.Keep("STATUS"),
@@ -137,7 +140,8 @@ func nodeShowCommand(a *app) *cobra.Command {
 func (a *app) showNode(n *api.Node) error {
 	return a.show(n, []string{n.ID}, func(p *render.Page) {
 		p.Fields("id", n.ID, "hostname", n.Hostname, "serial", n.Serial, "site", n.Site, "sku", n.SKU,
-			"status", n.Status, "because", n.StatusReason, "turnover owed", render.YesNo(n.TurnoverOwed), "may be handed out", handoutWord(n.Handout),
+			"status", n.Status, "because", n.StatusReason, "turnover owed", render.YesNo(n.TurnoverOwed), "may be handed out",
+			handoutWord(n.Handout),
 			"bootstrap", n.Bootstrap, "maas system", n.MAASSystemID, "bmc", n.IPMIIP, "host", n.Host, "onboarding", n.OnboardingID,
 			"enrolled", moment(a, n.EnrolledAt), "enrolments", strconv.FormatInt(n.Epoch, 10),
 			"last contact", moment(a, n.LastAgentContactAt), "certificate until", moment(a, n.CertNotAfter),

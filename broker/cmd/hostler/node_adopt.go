@@ -95,7 +95,10 @@ func (o *adoptOrder) run(c *cobra.Command, args []string) error {
 func (o *adoptOrder) startOne(ctx context.Context, w *adoptions) error {
 	m := o.one
 	m.SKUID = o.batch.SKUID
-	run, err := w.api.StartAdoption(ctx, api.AdoptionStart{SiteID: o.batch.SiteID, ProfileID: o.batch.ProfileID, AdoptedMachine: m, Reason: o.batch.Reason})
+	run, err := w.api.StartAdoption(ctx, api.AdoptionStart{
+		SiteID: o.batch.SiteID, ProfileID: o.batch.ProfileID, AdoptedMachine: m,
+		Reason: o.batch.Reason,
+	})
 	if err != nil {
 		return err
 	}

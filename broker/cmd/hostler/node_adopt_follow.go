@@ -49,7 +49,8 @@ func (w *adoptions) follow(ctx context.Context, ids []string) error {
 		}
 		switch {
 		case ctx.Err() != nil:
-			return broker.Errorf(broker.Internal, "interrupted", "stopped waiting for the install commands (the runs continue: see hostler onboarding list; hostler node token issue NODE prints a command)")
+			return broker.Errorf(broker.Internal, "interrupted",
+				"stopped waiting for the install commands (the runs continue: see hostler onboarding list; hostler node token issue NODE prints a command)")
 		case waiting.Err() != nil:
 			return timedOut("%d of %s have no node yet (their runs continue: see hostler onboarding list; hostler node token issue NODE prints an install command)", len(runs)-len(w.seen), plural(len(runs), "machine"))
 		case err != nil:
@@ -114,7 +115,10 @@ func (w *adoptions) give(ctx context.Context, runs []api.Onboarding) error {
 				w.note("%s (%s): %s: %s", o.OnboardingID, o.Hostname, o.ErrorCode, o.ErrorMessage)
 			}
 		case bound(o):
-			boot, err := w.api.IssueToken(ctx, *o.NodeID, api.TokenRequest{TTLSeconds: w.ttl, Reason: "install command of " + o.OnboardingID})
+			boot, err := w.api.IssueToken(ctx, *o.NodeID, api.TokenRequest{
+				TTLSeconds: w.ttl,
+				Reason:     "install command of " + o.OnboardingID,
+			})
 			if err != nil {
 				return err
 			}
@@ -150,7 +154,8 @@ func (w *adoptions) end(ctx context.Context) error {
 	}
 	if w.batch != "" {
 		if more := w.many - len(w.seen); more > 0 {
-			w.note("not started yet: %s (once a machine has a node, hostler node token issue NODE prints its install command)", plural(more, "machine"))
+			w.note("not started yet: %s (once a machine has a node, hostler node token issue NODE prints its install command)",
+				plural(more, "machine"))
 		}
 		w.note("the batch continues by itself (hostler onboarding list --batch %s)", w.batch)
 		return nil

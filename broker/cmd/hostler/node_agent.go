@@ -11,7 +11,8 @@ import (
 )
 
 func nodeAgentCommand(a *app) *cobra.Command {
-	c := noun("agent-lifecycle", "show, update and repair a node's agent", "  hostler node agent-lifecycle gpu-07\n  hostler node agent-lifecycle list --drift",
+	c := noun("agent-lifecycle", "show, update and repair a node's agent",
+		"  hostler node agent-lifecycle gpu-07\n  hostler node agent-lifecycle list --drift",
 		agentListCommand(a), agentSetCommand(a), agentStartCommand(a), agentRunsCommand(a), agentShowCommand(a), agentWatchCommand(a))
 	for _, act := range agentActions {
 		c.AddCommand(agentRuns.commandForOne(a, act))
@@ -43,7 +44,8 @@ func (a *app) showAgent(l *api.AgentLifecycle) error {
 	return a.show(l, []string{l.NodeID}, func(p *render.Page) {
 		p.Fields("node", l.Hostname+" ("+l.NodeID+")", "site", l.Site, "status", l.Status,
 			"agent", l.Badge+" ("+l.DriftState+")", "channel", l.AgentChannel, "wanted", l.DesiredAgentVersion, "floor", l.VersionFloor,
-			"reported", l.ReportedAgentVersion, "commit", l.ReportedCommit, "program", l.ReportedDigest, "reported at", moment(a, l.ReportedAt),
+			"reported", l.ReportedAgentVersion, "commit", l.ReportedCommit, "program", l.ReportedDigest, "reported at",
+			moment(a, l.ReportedAt),
 			"the version before", l.PreviousAgentVersion, "skips", skipped(l.SkippedVersions),
 			"delivered by", l.DesiredDeliveryMode, "last delivery", deliveryLine(a, *l), "of", l.LastDeliveryCorrelationID)
 		for _, why := range l.DriftReasons {
@@ -99,7 +101,10 @@ func agentListCommand(a *app) *cobra.Command {
 			ids, rows := []string{}, [][]string{}
 			for _, i := range l.Items {
 				ids = append(ids, i.NodeID)
-				rows = append(rows, []string{i.NodeID, i.Hostname, i.Site, i.Badge, i.ReportedAgentVersion, i.DesiredAgentVersion, i.AgentChannel, deliveryLine(a, i)})
+				rows = append(rows, []string{
+					i.NodeID, i.Hostname, i.Site, i.Badge, i.ReportedAgentVersion, i.DesiredAgentVersion,
+					i.AgentChannel, deliveryLine(a, i),
+				})
 			}
 			return a.show(l, ids, func(p *render.Page) {
 				p.Line(agentsLine(l.Counts))

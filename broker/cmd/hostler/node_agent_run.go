@@ -21,7 +21,10 @@ var agentRuns = runs[api.AgentLifecycleRun]{
 		render.Keep("CLASS"), render.Keep("NEXT"),
 	},
 	row: func(a *app, r api.AgentLifecycleRun) []string {
-		return []string{r.RunID, r.Hostname, r.Mode, r.Scenario, r.TargetVersion, r.Status, r.CurrentStage, render.Ago(sinceOf(r.RunState, r.RunTimes), a.now()), r.FailureClass, nextOf(r.RunState)}
+		return []string{
+			r.RunID, r.Hostname, r.Mode, r.Scenario, r.TargetVersion, r.Status, r.CurrentStage,
+			render.Ago(sinceOf(r.RunState, r.RunTimes), a.now()), r.FailureClass, nextOf(r.RunState),
+		}
 	},
 	look: func(r api.AgentLifecycleRun) runLook {
 		return runLook{r.RunID, r.Hostname, r.Status, r.CurrentStage, r.FailureClass, r.Asked}
@@ -100,7 +103,8 @@ for a tenant as before.`,
 			if wait {
 				return a.watchAgentRun(c.Context(), remote, r.RunID, timeout)
 			}
-			return agentRuns.print(a, []api.AgentLifecycleRun{*r}, "the run continues by itself (hostler node agent-lifecycle watch "+r.RunID+")")
+			return agentRuns.print(a, []api.AgentLifecycleRun{*r},
+				"the run continues by itself (hostler node agent-lifecycle watch "+r.RunID+")")
 		},
 	}
 	c.Flags().StringVar(&s.Scenario, "scenario", "", "scenario: see above")
@@ -163,13 +167,17 @@ func agentShowCommand(a *app) *cobra.Command {
 }
 
 func agentRunPage(a *app, p *render.Page, d *api.AgentLifecycleDetail, events bool) {
-	p.Fields("run", d.RunID, "node", d.Hostname+" ("+d.NodeID+")", "site", d.Site, "mode", d.Mode, "scenario", d.Scenario, "safety", d.SafetyPolicy, "from", d.FromVersion, "to", d.TargetVersion,
-		"reason", d.Reason, "asked by", d.RequestedBy, "asked", moment(a, d.RequestedAt), "status", d.Status, "stage", d.CurrentStage, "attempt", strconv.Itoa(d.CurrentAttempt), "direction", d.Direction,
-		"waits for", d.Waiting, "asked for", d.Asked, "turnover", d.TurnoverID, "failure", d.FailureClass, "code", d.ErrorCode, "because", d.ErrorMessage, "next", d.RecommendedNextAction,
+	p.Fields("run", d.RunID, "node", d.Hostname+" ("+d.NodeID+")", "site", d.Site, "mode", d.Mode, "scenario", d.Scenario, "safety",
+		d.SafetyPolicy, "from", d.FromVersion, "to", d.TargetVersion,
+		"reason", d.Reason, "asked by", d.RequestedBy, "asked", moment(a, d.RequestedAt), "status", d.Status, "stage", d.CurrentStage,
+		"attempt", strconv.Itoa(d.CurrentAttempt), "direction", d.Direction,
+		"waits for", d.Waiting, "asked for", d.Asked, "turnover", d.TurnoverID, "failure", d.FailureClass, "code", d.ErrorCode, "because",
+		d.ErrorMessage, "next", d.RecommendedNextAction,
 		"ended", moment(a, d.CompletedAt))
 	if i := d.Install; i != nil {
 		p.Title("To install")
-		p.Fields("version", i.Version, "package", i.PackageURL, "its sha-256", i.PackageSHA256, "release", i.ReleaseDigest, "program sha-256", i.ProgramSHA256)
+		p.Fields("version", i.Version, "package", i.PackageURL, "its sha-256", i.PackageSHA256, "release", i.ReleaseDigest,
+			"program sha-256", i.ProgramSHA256)
 	}
 	runStagesPage(a, p, d.Stages)
 	if events {
@@ -186,13 +194,16 @@ func agentWatchCommand(a *app) *cobra.Command {
 
 // watchAgentRun follows a run and shows it when it stops.
 func (a *app) watchAgentRun(ctx context.Context, remote *client.Client, id string, timeout time.Duration) error {
-	return a.watchRun(ctx, id, timeout, watching{thing: "run", noun: "node agent-lifecycle", look: func(ctx context.Context, id string) (*seenRun, error) {
-		d, err := remote.AgentRun(ctx, id)
-		return &seenRun{
-			drawing: drawing{d.RunState, d.Hostname, "", d.RequestedAt, d.Stages}, id: d.RunID, answer: d,
-			page: func(p *render.Page) { agentRunPage(a, p, d, false) }, end: func() error { return agentRunEnd(d.AgentLifecycleRun) },
-		}, err
-	}})
+	return a.watchRun(ctx, id, timeout, watching{
+		thing: "run", noun: "node agent-lifecycle",
+		look: func(ctx context.Context, id string) (*seenRun, error) {
+			d, err := remote.AgentRun(ctx, id)
+			return &seenRun{
+				drawing: drawing{d.RunState, d.Hostname, "", d.RequestedAt, d.Stages}, id: d.RunID, answer: d,
+				page: func(p *render.Page) { agentRunPage(a, p, d, false) }, end: func() error { return agentRunEnd(d.AgentLifecycleRun) },
+			}, err
+		},
+	})
 }
 
 // agentRunEnd is the error of a run that did not complete.

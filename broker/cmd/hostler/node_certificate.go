@@ -24,7 +24,10 @@ func (a *app) showNodeCertificates(l *api.NodeCertificateList) error {
 			state += ", newest"
 		}
 		serials = append(serials, c.Serial)
-		rows = append(rows, []string{c.Serial, state, strconv.FormatInt(c.Epoch, 10), render.Short(c.Key), render.Ago(c.IssuedAt, a.now()), render.Time(c.NotAfter), c.Reason})
+		rows = append(rows, []string{
+			c.Serial, state, strconv.FormatInt(c.Epoch, 10), render.Short(c.Key), render.Ago(c.IssuedAt, a.now()),
+			render.Time(c.NotAfter), c.Reason,
+		})
 	}
 	return a.show(l, serials, func(p *render.Page) {
 		p.Table([]render.Column{
@@ -105,7 +108,8 @@ its use is no longer reported.`,
 				}
 				// The broker refuses a serial that the node does not have.
 				if i := slices.IndexFunc(l.Items, func(c api.NodeCertificate) bool { return c.Serial == args[1] }); i >= 0 {
-					if err := a.confirm(c, "deny certificate %s of node %s (%s)? This cannot be undone. %s", args[1], l.Hostname, l.NodeID, denialEffect(l, l.Items[i])); err != nil {
+					if err := a.confirm(c, "deny certificate %s of node %s (%s)? This cannot be undone. %s", args[1], l.Hostname, l.NodeID,
+						denialEffect(l, l.Items[i])); err != nil {
 						return err
 					}
 				}

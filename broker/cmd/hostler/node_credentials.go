@@ -15,7 +15,8 @@ import (
 func nodeCredentialsCommand(a *app) *cobra.Command {
 	var file, reason string
 	c := &cobra.Command{
-		Use: "credentials NODE --maas-token-file FILE|-", Short: "store a node's own MAAS token, for node.hw_sync_reseed", Args: exactly("NODE"),
+		Use: "credentials NODE --maas-token-file FILE|-", Short: "store a node's own MAAS token, for node.hw_sync_reseed",
+		Args: exactly("NODE"),
 		Long: `Store a node's own MAAS token among the broker's secrets. Only the task
 node.hw_sync_reseed of that node gets it. FILE is the machine's
 /etc/maas/maas-machine-creds.yml, or the same as JSON, and must be readable by its
@@ -74,7 +75,8 @@ func machineToken(raw []byte) (taskcatalog.MAASMachineToken, error) {
 		}
 	}
 	if f.Endpoint == "" || f.ConsumerKey == "" || f.TokenKey == "" || f.TokenSecret == "" {
-		return taskcatalog.MAASMachineToken{}, broker.Errorf(broker.Invalid, "maas_machine_token_invalid", "cannot use the token file: it does not have endpoint, consumer_key, token_key and token_secret (as /etc/maas/maas-machine-creds.yml does)")
+		return taskcatalog.MAASMachineToken{}, broker.Errorf(broker.Invalid, "maas_machine_token_invalid",
+			"cannot use the token file: it does not have endpoint, consumer_key, token_key and token_secret (as /etc/maas/maas-machine-creds.yml does)")
 	}
 	return taskcatalog.MAASMachineToken(f), nil
 }

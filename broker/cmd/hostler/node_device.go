@@ -19,7 +19,10 @@ func partTable(a *app, p *render.Page, all []api.NodeDevice) {
 		if d.SizeBytes > 0 {
 			size = render.Bytes(d.SizeBytes)
 		}
-		rows = append(rows, []string{d.Kind, d.State, d.ID, d.Serial, d.Model, size, d.Place, d.Role, d.Transport, render.Ago(d.Since, a.now()), d.Reason})
+		rows = append(rows, []string{
+			d.Kind, d.State, d.ID, d.Serial, d.Model, size, d.Place, d.Role, d.Transport,
+			render.Ago(d.Since, a.now()), d.Reason,
+		})
 	}
 	p.Table([]render.Column{
 		render.Main("KIND"), render.Keep("STATE"), render.ID("ID"), render.More("SERIAL"), render.More("MODEL"),
@@ -65,7 +68,8 @@ found by MAAS's commissioning, the expected GPUs those of the first enrolment.`,
 func nodeDeviceAcceptCommand(a *app) *cobra.Command {
 	var d api.DeviceAccept
 	c := &cobra.Command{
-		Use: "accept NODE SERIAL … --reason R", Short: "accept that missing parts were removed and that unexpected parts belong to the node", Args: exactly("NODE", "SERIAL …"),
+		Use:   "accept NODE SERIAL … --reason R",
+		Short: "accept that missing parts were removed and that unexpected parts belong to the node", Args: exactly("NODE", "SERIAL …"),
 		Long: `Accept that a missing part was removed, and that an unexpected part belongs to the
 node; a replacement is both. Either all named parts are accepted, or none. A removed
 part stays on record, because the data on it has left with it. The node's status

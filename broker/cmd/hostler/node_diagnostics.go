@@ -55,14 +55,18 @@ broken GPU or at enrolment collects an archive by itself.`,
 					task = l.Items[0].TaskID
 				}
 				if task == "" {
-					return broker.Errorf(broker.NotFound, "archive_not_found", "no diagnostics of node %s are stored (use --collect)", args[0])
+					return broker.Errorf(broker.NotFound, "archive_not_found", "no diagnostics of node %s are stored (use --collect)",
+						args[0])
 				}
 				return a.writeArchive(c.Context(), remote, task, out)
 			}
 			ids, rows := []string{}, [][]string{}
 			for _, k := range l.Items {
 				ids = append(ids, k.TaskID)
-				rows = append(rows, []string{k.TaskID, render.Ago(k.CollectedAt, a.now()), size(k.Bytes), k.EnqueuedBy, k.CorrelationID, k.Digest})
+				rows = append(rows, []string{
+					k.TaskID, render.Ago(k.CollectedAt, a.now()), size(k.Bytes), k.EnqueuedBy, k.CorrelationID,
+					k.Digest,
+				})
 			}
 			return a.show(l, ids, func(p *render.Page) {
 				p.Table([]render.Column{
@@ -91,7 +95,10 @@ func (a *app) collect(ctx context.Context, remote *client.Client, node string, s
 	if err != nil {
 		return "", err
 	}
-	t, err := remote.Enqueue(ctx, node, api.TaskCreate{Type: "node.diagnostics", Params: params, IdempotencyKey: "cli-" + strings.ToLower(rand.Text())})
+	t, err := remote.Enqueue(ctx, node, api.TaskCreate{
+		Type: "node.diagnostics", Params: params,
+		IdempotencyKey: "cli-" + strings.ToLower(rand.Text()),
+	})
 	if err != nil {
 		return "", err
 	}
@@ -109,7 +116,8 @@ func (a *app) writeArchive(ctx context.Context, remote *client.Client, task, pat
 		return err
 	}
 	if pki.Digest(k.Archive) != k.Digest {
-		return broker.Errorf(broker.Internal, "archive_untrusted", "cannot write the archive of task %s: the received data does not match its digest", task)
+		return broker.Errorf(broker.Internal, "archive_untrusted",
+			"cannot write the archive of task %s: the received data does not match its digest", task)
 	}
 	if err := os.WriteFile(path, k.Archive, 0o600); err != nil {
 		return broker.Errorf(broker.Internal, "output_failed", "cannot write %s: %v", path, err)

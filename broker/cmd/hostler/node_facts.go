@@ -48,7 +48,10 @@ func gpuTable(p *render.Page, gpus []taskcatalog.GPUFacts) {
 		if g.PartitionPending != "" {
 			partition += " (" + g.PartitionPending + " after a reset)"
 		}
-		rows = append(rows, []string{fmt.Sprint(g.Index), g.UUID, g.Serial, g.Name, g.Architecture, bytesText(g.MemoryBytes), g.PCIAddress, partition})
+		rows = append(rows, []string{
+			fmt.Sprint(g.Index), g.UUID, g.Serial, g.Name, g.Architecture, bytesText(g.MemoryBytes), g.PCIAddress,
+			partition,
+		})
 		for _, i := range g.Instances {
 			rows = append(rows, []string{"", i.UUID, "", i.Profile, "", bytesText(i.MemoryBytes), "", "instance"})
 		}

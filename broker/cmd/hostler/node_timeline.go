@@ -72,7 +72,10 @@ func timelinePage(a *app, p *render.Page, t *api.Timeline) {
 }
 
 // openStatuses are the statuses of things that have not ended.
-var openStatuses = []string{"queued", "dispatched", "pending", "running", "compensating", "started", "open", "failed_retryable", "failed_manual_intervention"}
+var openStatuses = []string{
+	"queued", "dispatched", "pending", "running", "compensating", "started", "open", "failed_retryable",
+	"failed_manual_intervention",
+}
 
 // timelineTook is how long an event took, or has taken so far. Most events have no duration.
 func timelineTook(a *app, e api.TimelineEvent) string {

@@ -13,7 +13,8 @@ import (
 )
 
 func onboardingCommand(a *app) *cobra.Command {
-	c := noun("onboarding", "bring machines from their BMC to active nodes", "  hostler onboarding start --site dc1 --hostname c07u43 --ipmi-ip 10.176.16.128 --sku mi300x.192g.8gpu --wait",
+	c := noun("onboarding", "bring machines from their BMC to active nodes",
+		"  hostler onboarding start --site dc1 --hostname c07u43 --ipmi-ip 10.176.16.128 --sku mi300x.192g.8gpu --wait",
 		onboardingStartCommand(a), onboardingBatchCommand(a), onboardingPlanCommand(a),
 		onboardingListCommand(a), onboardingShowCommand(a), onboardingWatchCommand(a))
 	for _, act := range onboardingActions {
@@ -23,13 +24,17 @@ func onboardingCommand(a *app) *cobra.Command {
 }
 
 var onboardings = runs[api.Onboarding]{
-	noun: "onboarding", thing: "onboarding", short: "made no active node", many: "--class hardware_mismatch --stage configure_storage --reason 'disks fitted'",
+	noun: "onboarding", thing: "onboarding", short: "made no active node",
+	many: "--class hardware_mismatch --stage configure_storage --reason 'disks fitted'",
 	heads: []render.Column{
 		render.ID("ID"), render.Keep("HOSTNAME"), render.More("SITE"), render.Keep("STATUS"), render.Main("STAGE"),
 		render.More("SINCE"), render.Keep("CLASS"), render.Aside("MAAS"), render.Keep("NEXT"),
 	},
 	row: func(a *app, o api.Onboarding) []string {
-		return []string{o.OnboardingID, o.Hostname, o.Site, o.Status, o.CurrentStage, render.Ago(sinceOf(o.RunState, o.RunTimes), a.now()), o.FailureClass, o.LastObserved.MAASStatus, nextOf(o.RunState)}
+		return []string{
+			o.OnboardingID, o.Hostname, o.Site, o.Status, o.CurrentStage, render.Ago(sinceOf(o.RunState, o.RunTimes), a.now()),
+			o.FailureClass, o.LastObserved.MAASStatus, nextOf(o.RunState),
+		}
 	},
 	look: func(o api.Onboarding) runLook {
 		return runLook{o.OnboardingID, o.Hostname, o.Status, o.CurrentStage, o.FailureClass, o.Asked}
@@ -70,10 +75,19 @@ var onboardingActions = []runAction{
 	{name: "retry", path: "retry", short: "retry the failed stage, with all its attempts", on: stoppedRuns},
 	{name: "resume", path: "resume", short: "resume after the cause of the failure was fixed", on: stoppedRuns},
 	{name: "rerun", path: "rerun", short: "run all stages again; existing results are adopted", on: stoppedRuns},
-	{name: "restart-clean", path: "restart-clean", short: "undo everything, then start over", on: stoppedRuns, asks: "MAAS releases the machine, and what is installed on it is lost."},
-	{name: "cancel", path: "cancel", short: "cancel the onboarding, and undo what it did", on: "live", asks: "Before the machine is deployed, it is released to MAAS; after that it is left deployed, and the node is quarantined."},
+	{
+		name: "restart-clean", path: "restart-clean", short: "undo everything, then start over", on: stoppedRuns,
+		asks: "MAAS releases the machine, and what is installed on it is lost.",
+	},
+	{
+		name: "cancel", path: "cancel", short: "cancel the onboarding, and undo what it did", on: "live",
+		asks: "Before the machine is deployed, it is released to MAAS; after that it is left deployed, and the node is quarantined.",
+	},
 	{name: "adopt", path: "adopt", short: "accept the present state, and resume", on: stoppedRuns},
-	{name: "mark-manual", path: "mark-manual-intervention", short: "stop the run until an operator has looked at it", on: "pending,running,compensating"},
+	{
+		name: "mark-manual", path: "mark-manual-intervention", short: "stop the run until an operator has looked at it",
+		on: "pending,running,compensating",
+	},
 }
 
 func onboardingListCommand(a *app) *cobra.Command {
@@ -122,11 +136,14 @@ func onboardingShowCommand(a *app) *cobra.Command {
 
 func onboardingPage(a *app, p *render.Page, o *api.OnboardingDetail, events bool) {
 	seen := o.LastObserved
-	p.Fields("onboarding", o.OnboardingID, "kind", o.Kind, "batch", orDash(o.BatchID), "hostname", o.Hostname, "bmc", o.IPMIIP, "site", o.Site, "profile", o.Profile, "sku", o.SKUID,
+	p.Fields("onboarding", o.OnboardingID, "kind", o.Kind, "batch", orDash(o.BatchID), "hostname", o.Hostname, "bmc", o.IPMIIP, "site",
+		o.Site, "profile", o.Profile, "sku", o.SKUID,
 		"node", orDash(o.NodeID), "maas system", orDash(o.MAASSystemID), "asked by", o.RequestedBy, "asked", moment(a, o.RequestedAt),
-		"status", o.Status, "stage", o.CurrentStage, "attempt", strconv.Itoa(o.CurrentAttempt), "direction", o.Direction, "waits for", o.Waiting, "asked for", o.Asked,
+		"status", o.Status, "stage", o.CurrentStage, "attempt", strconv.Itoa(o.CurrentAttempt), "direction", o.Direction, "waits for",
+		o.Waiting, "asked for", o.Asked,
 		"failure", o.FailureClass, "code", o.ErrorCode, "because", o.ErrorMessage, "next", o.RecommendedNextAction,
-		"maas says", strings.Trim(seen.MAASStatus+", power "+seen.PowerState, ", "), "addresses", strings.Join(seen.IPAddresses, ", "), "seen", moment(a, seen.ObservedAt),
+		"maas says", strings.Trim(seen.MAASStatus+", power "+seen.PowerState, ", "), "addresses", strings.Join(seen.IPAddresses, ", "),
+		"seen", moment(a, seen.ObservedAt),
 		"ended", moment(a, o.CompletedAt))
 	for _, w := range o.Warnings {
 		p.Line("warning: " + w)

@@ -32,7 +32,8 @@ done.`,
 			if err != nil {
 				return err
 			}
-			if err := a.confirmOnTerminal(c, "bring %s (BMC %s) into service at site %s? All data on its disks is lost.", s.Hostname, s.IPMIIP, s.SiteID); err != nil {
+			if err := a.confirmOnTerminal(c, "bring %s (BMC %s) into service at site %s? All data on its disks is lost.", s.Hostname,
+				s.IPMIIP, s.SiteID); err != nil {
 				return err
 			}
 			o, err := remote.StartOnboarding(c.Context(), s)
@@ -99,7 +100,8 @@ and optionally pxe_mac.`,
 			if err != nil {
 				return err
 			}
-			if err := a.confirmOnTerminal(c, "bring %s into service at site %s? All data on their disks is lost.", plural(len(b.Nodes), "machine"), b.SiteID); err != nil {
+			if err := a.confirmOnTerminal(c, "bring %s into service at site %s? All data on their disks is lost.",
+				plural(len(b.Nodes), "machine"), b.SiteID); err != nil {
 				return err
 			}
 			started, err := remote.StartOnboardingBatch(c.Context(), b)
@@ -188,7 +190,8 @@ Nothing is started. A request that would be refused is refused here too.`,
 }
 
 func planPage(p *render.Page, plan *api.OnboardingPlan) {
-	p.Fields("site", plan.Site, "profile", plan.Profile, "sku", plan.SKUID, "machines", strconv.Itoa(len(plan.Nodes)+len(plan.Machines)), "at a time", strconv.Itoa(plan.Parallel),
+	p.Fields("site", plan.Site, "profile", plan.Profile, "sku", plan.SKUID, "machines", strconv.Itoa(len(plan.Nodes)+len(plan.Machines)),
+		"at a time", strconv.Itoa(plan.Parallel),
 		"takes about", render.Span(time.Duration(plan.ExpectedSeconds)*time.Second)+" each")
 	p.Blank()
 	stagesPage(p, plan.Stages)

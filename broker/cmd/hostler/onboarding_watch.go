@@ -21,11 +21,14 @@ status is 0 only if the machine is an active node.`,
 
 // watchOnboarding follows a run and shows it when it stops.
 func (a *app) watchOnboarding(ctx context.Context, remote *client.Client, id string, timeout time.Duration) error {
-	return a.watchRun(ctx, id, timeout, watching{thing: "onboarding", noun: "onboarding", look: func(ctx context.Context, id string) (*seenRun, error) {
-		o, err := remote.Onboarding(ctx, id)
-		return &seenRun{
-			drawing: drawing{o.RunState, o.Hostname, o.LastObserved.MAASStatus, o.RequestedAt, o.Stages}, id: o.OnboardingID, answer: o,
-			page: func(p *render.Page) { onboardingPage(a, p, o, false) }, end: func() error { return onboardingEnd(o.Onboarding) },
-		}, err
-	}})
+	return a.watchRun(ctx, id, timeout, watching{
+		thing: "onboarding", noun: "onboarding",
+		look: func(ctx context.Context, id string) (*seenRun, error) {
+			o, err := remote.Onboarding(ctx, id)
+			return &seenRun{
+				drawing: drawing{o.RunState, o.Hostname, o.LastObserved.MAASStatus, o.RequestedAt, o.Stages}, id: o.OnboardingID, answer: o,
+				page: func(p *render.Page) { onboardingPage(a, p, o, false) }, end: func() error { return onboardingEnd(o.Onboarding) },
+			}, err
+		},
+	})
 }

@@ -44,7 +44,8 @@ would lead to.`,
 			}
 			switch {
 			case !r.Looked:
-				return timedOut("the look at site %s has not ended yet (it continues: see hostler reconcile status --site %s)", r.Site, r.Site)
+				return timedOut("the look at site %s has not ended yet (it continues: see hostler reconcile status --site %s)", r.Site,
+					r.Site)
 			case r.Trouble != "" && !plan:
 				return broker.Errorf(broker.Unavailable, "maas_unread", "cannot reconcile site %s: %s", r.Site, r.Trouble)
 			}
@@ -124,7 +125,10 @@ func reconciliations(a *app, p *render.Page, all []api.SiteReconciliation) {
 		if !r.CompleteAt.IsZero() {
 			looked = render.Ago(r.CompleteAt, a.now())
 		}
-		rows = append(rows, []string{r.Site, r.Status, count(r.Nodes), count(r.OK), count(r.Drifted), count(r.InHand), count(r.Unreconciled), count(r.Machines), count(r.Unmanaged), looked, r.Trouble})
+		rows = append(rows, []string{
+			r.Site, r.Status, count(r.Nodes), count(r.OK), count(r.Drifted), count(r.InHand),
+			count(r.Unreconciled), count(r.Machines), count(r.Unmanaged), looked, r.Trouble,
+		})
 	}
 	p.Table([]render.Column{
 		render.Keep("SITE"), render.Keep("STATUS"), render.More("NODES"), render.Aside("OK"), render.Keep("DRIFTED"),
@@ -151,7 +155,10 @@ func driftCommand(a *app) *cobra.Command {
 func driftPage(a *app, p *render.Page, all []api.Drift) {
 	rows := [][]string{}
 	for _, d := range all {
-		rows = append(rows, []string{d.Severity, d.Hostname, d.Site, d.Rule, d.LastMAASStatus, d.NodeStatus, d.Mode, reactionText(a, d), render.Ago(d.FirstSeen, a.now()), d.Text})
+		rows = append(rows, []string{
+			d.Severity, d.Hostname, d.Site, d.Rule, d.LastMAASStatus, d.NodeStatus, d.Mode, reactionText(a, d),
+			render.Ago(d.FirstSeen, a.now()), d.Text,
+		})
 	}
 	p.Table([]render.Column{
 		render.Keep("SEVERITY"), render.Keep("NODE"), render.More("SITE"), render.Main("RULE"), render.Main("MAAS"),

@@ -60,7 +60,10 @@ func recordingListCommand(a *app) *cobra.Command {
 					lasted = render.Span(r.EndedAt.Sub(r.BeganAt))
 				}
 				ids = append(ids, r.SessionID)
-				rows = append(rows, []string{r.SessionID, r.Hostname, r.Username, r.OpenedBy, render.Time(r.BeganAt), lasted, strconv.FormatUint(r.Bytes, 10), is, r.EndCode, r.Reason})
+				rows = append(rows, []string{
+					r.SessionID, r.Hostname, r.Username, r.OpenedBy, render.Time(r.BeganAt), lasted,
+					strconv.FormatUint(r.Bytes, 10), is, r.EndCode, r.Reason,
+				})
 			}
 			return a.show(l, ids, func(p *render.Page) {
 				p.Table([]render.Column{
@@ -118,18 +121,24 @@ block in which it is missing (with gaps).`,
 				told = fmt.Sprintf("%d blocks, %d bytes, %s (row %d, %s)", h.Blocks, h.Bytes, h.Hash, h.AuditID, render.Time(h.At))
 			}
 			if err := a.show(r, []string{verdict}, func(p *render.Page) {
-				p.Fields("recording", r.SessionID, "is", verdict, "blocks", strconv.FormatInt(r.Blocks, 10), "bytes of output", strconv.FormatUint(r.Bytes, 10),
+				p.Fields("recording", r.SessionID, "is", verdict, "blocks", strconv.FormatInt(r.Blocks, 10), "bytes of output",
+					strconv.FormatUint(r.Bytes, 10),
 					"until", moment(a, r.Until), "of these lost", lost, "what is wrong", r.What, "the audit log was told", told)
 			}); err != nil {
 				return err
 			}
 			switch {
 			case !r.Intact:
-				return broker.Errorf(broker.Internal, "recording_broken", "the recording of session %s was changed, or a part of it is missing: %s (leave the database unchanged)", r.SessionID, r.What)
+				return broker.Errorf(broker.Internal, "recording_broken",
+					"the recording of session %s was changed, or a part of it is missing: %s (leave the database unchanged)", r.SessionID,
+					r.What)
 			case r.Ended && !r.Complete:
-				return broker.Errorf(broker.Refused, "recording_gaps", "the recording of session %s has gaps: %s (the rest is unchanged; hostler recording play shows the gaps)", r.SessionID, r.What)
+				return broker.Errorf(broker.Refused, "recording_gaps",
+					"the recording of session %s has gaps: %s (the rest is unchanged; hostler recording play shows the gaps)", r.SessionID,
+					r.What)
 			case !r.Complete:
-				return broker.Errorf(broker.Refused, "recording_incomplete", "the recording of session %s is not complete: %s", r.SessionID, r.What)
+				return broker.Errorf(broker.Refused, "recording_incomplete", "the recording of session %s is not complete: %s", r.SessionID,
+					r.What)
 			}
 			return nil
 		},

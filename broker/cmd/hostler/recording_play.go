@@ -157,5 +157,6 @@ func malformed(line int, err error) error {
 	if err == nil {
 		err = io.ErrUnexpectedEOF
 	}
-	return broker.Errorf(broker.Internal, "recording_broken", "cannot play the recording: line %d cannot be read: %v (hostler recording verify)", line, err)
+	return broker.Errorf(broker.Internal, "recording_broken",
+		"cannot play the recording: line %d cannot be read: %v (hostler recording verify)", line, err)
 }

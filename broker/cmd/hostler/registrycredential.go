@@ -16,7 +16,8 @@ func registrySetCommand(a *app) *cobra.Command {
 	var put api.RegistryCredentialPut
 	var password string
 	c := &cobra.Command{
-		Use: "set REGISTRY --username U --password-file FILE|- --reason R", Short: "store an account at a registry, after the registry accepted it", Args: exactly("REGISTRY"),
+		Use:   "set REGISTRY --username U --password-file FILE|- --reason R",
+		Short: "store an account at a registry, after the registry accepted it", Args: exactly("REGISTRY"),
 		Long: `Store an account at an OCI registry, HOST[:PORT], among the broker's secrets. For
 each agent update from that registry the broker requests a token that may pull that
 repository and is valid for minutes; no node is given the account. The account needs

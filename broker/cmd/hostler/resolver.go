@@ -13,7 +13,8 @@ import (
 )
 
 func resolverCommand(a *app) *cobra.Command {
-	return noun("resolver", "resolver profiles: how nodes run steps on their hardware", "  hostler resolver push resolver-profiles --nodes all",
+	return noun("resolver", "resolver profiles: how nodes run steps on their hardware",
+		"  hostler resolver push resolver-profiles --nodes all",
 		resolverValidateCommand(a), resolverPushCommand(a), resolverListCommand(a), resolverShowCommand(a),
 		resolverRollbackCommand(a), resolverExplainCommand(a))
 }
@@ -29,7 +30,8 @@ func (a *app) readProfiles(names []string) (*profiles.Set, error) {
 		_, _ = fmt.Fprintln(a.err, render.Cell(p.String()))
 	}
 	if len(problems) > 0 {
-		return nil, broker.Errorf(broker.Invalid, "resolver_profiles_invalid", "cannot use these resolver profiles: %s (see above)", plural(len(problems), "problem"))
+		return nil, broker.Errorf(broker.Invalid, "resolver_profiles_invalid", "cannot use these resolver profiles: %s (see above)",
+			plural(len(problems), "problem"))
 	}
 	return set, nil
 }
@@ -52,7 +54,8 @@ check --here.`,
 				CommandProfiles int    `json:"command_profiles"`
 			}{set.Digest(), len(set.HardwareProfiles), len(set.CommandProfiles)}
 			return a.show(out, []string{out.Digest}, func(p *render.Page) {
-				p.Line(fmt.Sprintf("good: %s, %s, %s", plural(out.Rules, "rule"), plural(out.CommandProfiles, "command profile"), out.Digest))
+				p.Line(fmt.Sprintf("good: %s, %s, %s", plural(out.Rules, "rule"), plural(out.CommandProfiles, "command profile"),
+					out.Digest))
 			})
 		},
 	}
@@ -100,7 +103,8 @@ active only with its set. If several assignments match a node, the newest counts
 				return err
 			}
 			return a.show(want, []string{want.Version}, func(p *render.Page) {
-				p.Line(fmt.Sprintf("%s goes to %s (%s); %d have it already (hostler resolver list follows it)", want.Version, plural(want.Nodes, "node"), want.Selector, want.Confirmed))
+				p.Line(fmt.Sprintf("%s goes to %s (%s); %d have it already (hostler resolver list follows it)", want.Version,
+					plural(want.Nodes, "node"), want.Selector, want.Confirmed))
 			})
 		},
 	}
@@ -161,7 +165,10 @@ func resolverListCommand(a *app) *cobra.Command {
 func wantRows(a *app, wants []api.ResolverWant) [][]string {
 	rows := [][]string{}
 	for _, w := range wants {
-		rows = append(rows, []string{w.Selector, w.Version, fmt.Sprintf("%d of %d", w.Confirmed, w.Nodes), w.WantedBy, render.Ago(w.WantedAt, a.now()), w.StopReason})
+		rows = append(rows, []string{
+			w.Selector, w.Version, fmt.Sprintf("%d of %d", w.Confirmed, w.Nodes), w.WantedBy,
+			render.Ago(w.WantedAt, a.now()), w.StopReason,
+		})
 	}
 	return rows
 }
@@ -190,7 +197,8 @@ func (a *app) showNodeResolver(r *api.NodeResolver) error {
 		if inForce == "" {
 			inForce = "the one compiled into the agent"
 		}
-		p.Fields("node", r.NodeID, "hostname", r.Hostname, "shall have", r.Wanted, "has", inForce, "had before", r.Before, "confirmed", render.YesNo(r.Confirmed))
+		p.Fields("node", r.NodeID, "hostname", r.Hostname, "shall have", r.Wanted, "has", inForce, "had before", r.Before, "confirmed",
+			render.YesNo(r.Confirmed))
 		if r.Want != nil {
 			p.Title("Because of")
 			p.Table([]render.Column{

@@ -16,7 +16,8 @@ func diskErasePage(p *render.Page, r taskcatalog.DiskEraseResult) {
 			less = "less than " + string(d.Asked)
 		}
 		disks = append(disks, []string{
-			d.Name, d.Serial, string(d.Verdict), string(d.Method), string(d.Method.Grade()), d.Verification, bytesText(&d.CoveredBytes), bytesText(&d.OfBytes), less, string(d.Code), d.Message,
+			d.Name, d.Serial, string(d.Verdict), string(d.Method), string(d.Method.Grade()), d.Verification, bytesText(&d.CoveredBytes),
+			bytesText(&d.OfBytes), less, string(d.Code), d.Message,
 		})
 		for _, a := range d.Attempts {
 			tried = append(tried, []string{d.Name, string(a.Method), string(a.Code), a.Message})

@@ -21,8 +21,10 @@ func gpuScrubPage(p *render.Page, r taskcatalog.GPUScrubResult) {
 	for _, g := range r.GPUs {
 		name := gpuName(g)
 		units = append(units, []string{
-			name, string(g.Verdict), g.Assurance.Overwrite, percent(g.CoveragePercent), number(g.ResidueWords), number(g.MismatchedWords), number(g.RemainingWords),
-			number(g.ProbedNonZeroWords), g.Assurance.Reset, perSecond(g.FillRate), perSecond(g.VerifyRate), perSecond(g.MemsetRate), string(g.Code), g.Name,
+			name, string(g.Verdict), g.Assurance.Overwrite, percent(g.CoveragePercent), number(g.ResidueWords), number(g.MismatchedWords),
+			number(g.RemainingWords),
+			number(g.ProbedNonZeroWords), g.Assurance.Reset, perSecond(g.FillRate), perSecond(g.VerifyRate), perSecond(g.MemsetRate),
+			string(g.Code), g.Name,
 		})
 		if g.Code != "" || g.Message != "" {
 			wrong = append(wrong, []string{name, g.Serial, g.UUID, string(g.Code), g.Message})
@@ -32,7 +34,10 @@ func gpuScrubPage(p *render.Page, r taskcatalog.GPUScrubResult) {
 			if g.LocalCleared != nil && *g.LocalCleared {
 				local = "cleared"
 			}
-			resets = append(resets, []string{name, g.Assurance.Reset, count(int64(len(g.ResetGroup))), local, strings.Join(g.ResetWitnesses, ", ")})
+			resets = append(resets, []string{
+				name, g.Assurance.Reset, count(int64(len(g.ResetGroup))), local,
+				strings.Join(g.ResetWitnesses, ", "),
+			})
 		}
 		for _, e := range g.Excluded {
 			excluded = append(excluded, []string{name, bytesText(&e.Bytes), e.Reason})
@@ -41,7 +46,10 @@ func gpuScrubPage(p *render.Page, r taskcatalog.GPUScrubResult) {
 			holders = append(holders, holderRow(name, h))
 		}
 		for _, d := range g.Deviations {
-			settings = append(settings, []string{name, d.Setting, d.Want, d.Have, render.YesNo(d.NeedsReset), strings.TrimSpace(string(d.Code) + " " + d.Message)})
+			settings = append(settings, []string{
+				name, d.Setting, d.Want, d.Have, render.YesNo(d.NeedsReset),
+				strings.TrimSpace(string(d.Code) + " " + d.Message),
+			})
 		}
 	}
 	resultTable(p, "GPUs (residue, mismatches, left and probe are words of 8 bytes; rates are GB/s)",
@@ -77,7 +85,10 @@ func stepTable(p *render.Page, steps []taskcatalog.StepRecord) {
 	rows := [][]string{}
 	for _, s := range steps {
 		took := (time.Duration(s.DurationMS) * time.Millisecond).String()
-		rows = append(rows, []string{s.StepKind, s.HardwareMatch, s.ResolvedProfile, strconv.Itoa(s.AttemptNumber), string(s.Status), took, string(s.ErrorCode)})
+		rows = append(rows, []string{
+			s.StepKind, s.HardwareMatch, s.ResolvedProfile, strconv.Itoa(s.AttemptNumber), string(s.Status), took,
+			string(s.ErrorCode),
+		})
 	}
 	resultTable(p, "Steps", []render.Column{
 		render.Keep("STEP"), render.Main("RULE"), render.Main("RESOLVED TO"), render.More("ATTEMPT"),

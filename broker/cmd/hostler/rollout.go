@@ -14,7 +14,8 @@ import (
 )
 
 func rolloutCommand(a *app) *cobra.Command {
-	c := noun("rollout", "roll out an agent release to many nodes, wave after wave", "  hostler rollout start --release 1.4.0 --nodes site=dc1\n  hostler rollout watch r-019f2c1a7b3k5x7e2q9d4",
+	c := noun("rollout", "roll out an agent release to many nodes, wave after wave",
+		"  hostler rollout start --release 1.4.0 --nodes site=dc1\n  hostler rollout watch r-019f2c1a7b3k5x7e2q9d4",
 		rolloutStartCommand(a), rolloutStatusCommand(a), rolloutListCommand(a), rolloutWatchCommand(a))
 	for _, act := range rolloutActions {
 		c.AddCommand(rolloutActionCommand(a, act))
@@ -112,7 +113,10 @@ func rolloutListCommand(a *app) *cobra.Command {
 			ids, rows := []string{}, [][]string{}
 			for _, r := range l.Items {
 				ids = append(ids, r.RolloutID)
-				rows = append(rows, []string{r.RolloutID, r.Release, r.Selector, r.Status, r.CurrentStage, membersLine(r.Members, r.Counts, 0), render.Ago(r.RequestedAt, a.now()), r.RequestedBy})
+				rows = append(rows, []string{
+					r.RolloutID, r.Release, r.Selector, r.Status, r.CurrentStage,
+					membersLine(r.Members, r.Counts, 0), render.Ago(r.RequestedAt, a.now()), r.RequestedBy,
+				})
 			}
 			return a.show(l, ids, func(p *render.Page) {
 				p.Table([]render.Column{
@@ -173,10 +177,14 @@ skipped. Without an ID the newest rollout is shown.`,
 }
 
 func rolloutPage(a *app, p *render.Page, r api.Rollout) {
-	p.Fields("rollout", r.RolloutID, "release", r.Release, "digest", r.ReleaseDigest, "nodes", r.Selector, "site", r.Site, "at a time", strconv.Itoa(r.Concurrency),
-		"soak", render.Span(time.Duration(r.SoakSeconds)*time.Second), "stops at", strconv.Itoa(r.MaxFailures)+" failed, then "+r.OnFailure, "safety", r.SafetyPolicy,
-		"reason", r.Reason, "asked by", r.RequestedBy, "asked", moment(a, r.RequestedAt), "status", r.Status, "stage", r.CurrentStage, "waits for", r.Waiting, "asked for", r.Asked,
-		"failure", r.FailureClass, "code", r.ErrorCode, "because", r.ErrorMessage, "next", r.RecommendedNextAction, "ended", moment(a, r.CompletedAt))
+	p.Fields("rollout", r.RolloutID, "release", r.Release, "digest", r.ReleaseDigest, "nodes", r.Selector, "site", r.Site, "at a time",
+		strconv.Itoa(r.Concurrency),
+		"soak", render.Span(time.Duration(r.SoakSeconds)*time.Second), "stops at", strconv.Itoa(r.MaxFailures)+" failed, then "+r.OnFailure,
+		"safety", r.SafetyPolicy,
+		"reason", r.Reason, "asked by", r.RequestedBy, "asked", moment(a, r.RequestedAt), "status", r.Status, "stage", r.CurrentStage,
+		"waits for", r.Waiting, "asked for", r.Asked,
+		"failure", r.FailureClass, "code", r.ErrorCode, "because", r.ErrorMessage, "next", r.RecommendedNextAction, "ended",
+		moment(a, r.CompletedAt))
 	p.Title("Waves")
 	rows := [][]string{}
 	for _, w := range r.Waves {

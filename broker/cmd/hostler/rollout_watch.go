@@ -35,7 +35,8 @@ func (a *app) watchRollout(ctx context.Context, remote *client.Client, id string
 		case waiting.Err() != nil && ctx.Err() == nil:
 			return timedOut("rollout %s has not ended after %s (it continues: hostler rollout watch %s)", id, timeout, id)
 		case ctx.Err() != nil:
-			return broker.Errorf(broker.Internal, "interrupted", "stopped watching rollout %s (it continues: hostler rollout watch %s, hostler rollout pause %s)", id, id, id)
+			return broker.Errorf(broker.Internal, "interrupted",
+				"stopped watching rollout %s (it continues: hostler rollout watch %s, hostler rollout pause %s)", id, id, id)
 		case err != nil:
 			return err
 		}
@@ -69,7 +70,8 @@ func rolloutEnd(r api.Rollout) error {
 	if code == "" {
 		code = r.Status
 	}
-	return broker.Errorf(broker.Internal, code, "rollout %s stopped at %s: %s (%s)", r.RolloutID, r.CurrentStage, r.ErrorMessage, r.RecommendedNextAction)
+	return broker.Errorf(broker.Internal, code, "rollout %s stopped at %s: %s (%s)", r.RolloutID, r.CurrentStage, r.ErrorMessage,
+		r.RecommendedNextAction)
 }
 
 // drawWaves draws a rollout: on a terminal all waves, redrawn in place; elsewhere a line for each
@@ -92,7 +94,8 @@ func (t *stageTree) drawWaves(r api.Rollout, now time.Time) {
 		wide = max(wide, len(w.Name))
 	}
 	for _, w := range r.Waves {
-		lines = append(lines, fmt.Sprintf("  %-*s  %s  %-7s  %s", wide, w.Name, barOf(w.Members, w.Counts), w.State, membersLine(w.Members, w.Counts, w.Parked)))
+		lines = append(lines, fmt.Sprintf("  %-*s  %s  %-7s  %s", wide, w.Name, barOf(w.Members, w.Counts), w.State,
+			membersLine(w.Members, w.Counts, w.Parked)))
 	}
 	t.redraw(lines)
 }

@@ -97,7 +97,8 @@ func rootFlags(a *app, root *cobra.Command) {
 	f := root.PersistentFlags()
 	f.StringVar(&a.config, "config", "", "client file of the broker, `FILE`")
 	f.StringVar(&a.context, "context", "", "context to use, `NAME`, instead of the current one")
-	f.StringVarP(&a.output, "output", "o", "table", "`FORMAT` of the result: table, wide (tables with all columns and whole ids), json or yaml")
+	f.StringVarP(&a.output, "output", "o", "table",
+		"`FORMAT` of the result: table, wide (tables with all columns and whole ids), json or yaml")
 	f.BoolVarP(&a.quiet, "quiet", "q", false, "print only ids, without notes and progress")
 	f.StringVar(&a.tokenFile, "token-file", "", "read the token from `FILE`, mode 0600, or - for stdin")
 	f.StringVar(&a.token, "token", "", "the token itself, for trials only: everybody on this machine can see it")
@@ -153,7 +154,8 @@ func group(c *cobra.Command, args []string) error {
 	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
 		more = "did you mean " + strings.Join(near, " or ") + "? "
 	}
-	return usage("%s has no command %q (%ssee hostler help%s)", c.CommandPath(), args[0], more, strings.TrimPrefix(c.CommandPath(), "hostler"))
+	return usage("%s has no command %q (%ssee hostler help%s)", c.CommandPath(), args[0], more,
+		strings.TrimPrefix(c.CommandPath(), "hostler"))
 }
 
 // unknownCommand refuses --help for a word that is not a command: cobra would show the help of the
@@ -163,7 +165,8 @@ func unknownCommand(c *cobra.Command, args []string) error {
 		return nil
 	}
 	words := c.Flags().Args() // the words before --help
-	if i := slices.IndexFunc(args, func(s string) bool { return s == "--help" || s == "-h" }); len(words) == 0 && i >= 0 && i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
+	if i := slices.IndexFunc(args, func(s string) bool { return s == "--help" || s == "-h" }); len(words) == 0 && i >= 0 &&
+		i+1 < len(args) && !strings.HasPrefix(args[i+1], "-") {
 		words = args[i+1:]
 	}
 	if len(words) == 0 {
@@ -194,7 +197,8 @@ func exactly(names ...string) cobra.PositionalArgs {
 		if len(names) > 0 {
 			want = strings.Join(names, " ")
 		}
-		return usage("%s takes %s, and got %d (see hostler help%s)", c.CommandPath(), want, len(args), strings.TrimPrefix(c.CommandPath(), "hostler"))
+		return usage("%s takes %s, and got %d (see hostler help%s)", c.CommandPath(), want, len(args),
+			strings.TrimPrefix(c.CommandPath(), "hostler"))
 	}
 }
 

@@ -70,7 +70,8 @@ func (k runs[R]) printPage(a *app, l runPage[R]) error {
 	ids, rows := k.rows(a, l.runs)
 	return a.show(l.answer, ids, func(p *render.Page) {
 		if b := l.batch; b != nil {
-			p.Fields("batch", b.BatchID, "site", b.Site, "asked by", b.RequestedBy, "asked", moment(a, b.RequestedAt), "at a time", strconv.Itoa(b.Parallel),
+			p.Fields("batch", b.BatchID, "site", b.Site, "asked by", b.RequestedBy, "asked", moment(a, b.RequestedAt), "at a time",
+				strconv.Itoa(b.Parallel),
 				"runs", countsOf(b), "stopped", moment(a, b.StoppedAt), "because", b.StopReason)
 			p.Blank()
 		}
@@ -89,7 +90,8 @@ func runFilter(c *cobra.Command, f *client.RunFilter) {
 }
 
 func statusFilter(c *cobra.Command, f *client.RunFilter) {
-	c.Flags().StringVar(&f.Status, "status", "", "only runs of this status, or of several separated by commas; live: not ended; failed: both kinds of failure")
+	c.Flags().StringVar(&f.Status, "status", "",
+		"only runs of this status, or of several separated by commas; live: not ended; failed: both kinds of failure")
 }
 
 func runWaitFlags(c *cobra.Command, wait *bool, timeout *time.Duration) {
@@ -108,4 +110,7 @@ func countsOf(b *api.BatchState) string {
 	return strings.Join(words, ", ")
 }
 
-var runStatuses = []string{"pending", "running", "compensating", "failed_retryable", "failed_manual_intervention", "completed", "reconciled", "cancelled"}
+var runStatuses = []string{
+	"pending", "running", "compensating", "failed_retryable", "failed_manual_intervention", "completed",
+	"reconciled", "cancelled",
+}

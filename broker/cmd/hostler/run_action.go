@@ -90,7 +90,8 @@ select: the runs are listed, and you confirm.`,
 	runFilter(c, &q.filter)
 	c.Flags().BoolVar(&q.all, "all", false, "act on every run that the filters select, after confirmation")
 	if act.overrides {
-		c.Flags().StringVar(&q.override, "override", "", "skip this `STAGE`, a drain or a cleanup; the certificate shows it as not done (platform_admin)")
+		c.Flags().StringVar(&q.override, "override", "",
+			"skip this `STAGE`, a drain or a cleanup; the certificate shows it as not done (platform_admin)")
 	}
 	reasonFlag(c, &q.reason)
 	yesFlag(c)

@@ -16,7 +16,8 @@ import (
 )
 
 func runCommand(a *app) *cobra.Command {
-	c := noun("run", "show runs of any kind, and act on them", "  hostler run list --node gpu-07\n  hostler run show r-019f2c1a7b3k5x7e2q9d4",
+	c := noun("run", "show runs of any kind, and act on them",
+		"  hostler run list --node gpu-07\n  hostler run show r-019f2c1a7b3k5x7e2q9d4",
 		runListCommand(a), runShowCommand(a), runWatchCommand(a))
 	for _, act := range anyActions {
 		c.AddCommand(anyRuns.commandForOne(a, act))
@@ -32,7 +33,10 @@ var anyRuns = runs[api.Run]{
 		render.Main("STAGE"), render.More("SINCE"), render.Keep("CLASS"), render.Keep("NEXT"),
 	},
 	row: func(a *app, r api.Run) []string {
-		return []string{r.RunID, r.Kind, r.Subject, r.Site, r.Status, r.CurrentStage, render.Ago(sinceOf(r.RunState, r.RunTimes), a.now()), r.FailureClass, nextOf(r.RunState)}
+		return []string{
+			r.RunID, r.Kind, r.Subject, r.Site, r.Status, r.CurrentStage, render.Ago(sinceOf(r.RunState, r.RunTimes), a.now()),
+			r.FailureClass, nextOf(r.RunState),
+		}
 	},
 	look: func(r api.Run) runLook {
 		return runLook{r.RunID, r.Subject, r.Status, r.CurrentStage, r.FailureClass, r.Asked}
@@ -54,14 +58,23 @@ var anyActions = []runAction{
 	{name: "retry", path: "retry", short: "retry the failed stage, with all its attempts"},
 	{name: "resume", path: "resume", short: "resume after the cause of the failure was fixed"},
 	{name: "rerun", path: "rerun", short: "run all stages again; existing results are adopted"},
-	{name: "restart-clean", path: "restart-clean", short: "start over; what is undone first depends on the kind of run", asks: "What the run has done is undone first."},
-	{name: "cancel", path: "cancel", short: "cancel the run; what is undone depends on the kind of run", asks: "The result for the node or machine depends on the run's kind and stage."},
+	{
+		name: "restart-clean", path: "restart-clean", short: "start over; what is undone first depends on the kind of run",
+		asks: "What the run has done is undone first.",
+	},
+	{
+		name: "cancel", path: "cancel", short: "cancel the run; what is undone depends on the kind of run",
+		asks: "The result for the node or machine depends on the run's kind and stage.",
+	},
 	{name: "adopt", path: "adopt", short: "accept the present state, and resume"},
 	{name: "mark-manual", path: "mark-manual-intervention", short: "stop the run until an operator has looked at it"},
 }
 
 // actionsOfNoun are the actions of the nouns that serve one kind of run.
-var actionsOfNoun = map[string][]runAction{"onboarding": onboardingActions, "decommission": decommissionActions, "node agent-lifecycle": agentActions}
+var actionsOfNoun = map[string][]runAction{
+	"onboarding": onboardingActions, "decommission": decommissionActions,
+	"node agent-lifecycle": agentActions,
+}
 
 // nounQuestion is the question of the action of the same name of the run's own noun. A run whose
 // noun has no such action gets the question for any run.
@@ -183,9 +196,12 @@ func anyRunPage(a *app, p *render.Page, d *api.RunDetail, events bool) {
 	if command != "" {
 		command = "hostler " + command
 	}
-	p.Fields("run", d.RunID, "kind", d.Kind, "command", command, "subject", d.Subject, "node", d.NodeID, "site", d.Site, "batch", d.BatchID, "asked by", d.RequestedBy, "asked", moment(a, d.RequestedAt),
-		"status", d.Status, "stage", d.CurrentStage, "attempt", strconv.Itoa(d.CurrentAttempt), "direction", d.Direction, "waits for", d.Waiting, "asked for", d.Asked,
-		"failure", d.FailureClass, "code", d.ErrorCode, "because", d.ErrorMessage, "next", d.RecommendedNextAction, "ended", moment(a, d.CompletedAt))
+	p.Fields("run", d.RunID, "kind", d.Kind, "command", command, "subject", d.Subject, "node", d.NodeID, "site", d.Site, "batch", d.BatchID,
+		"asked by", d.RequestedBy, "asked", moment(a, d.RequestedAt),
+		"status", d.Status, "stage", d.CurrentStage, "attempt", strconv.Itoa(d.CurrentAttempt), "direction", d.Direction, "waits for",
+		d.Waiting, "asked for", d.Asked,
+		"failure", d.FailureClass, "code", d.ErrorCode, "because", d.ErrorMessage, "next", d.RecommendedNextAction, "ended",
+		moment(a, d.CompletedAt))
 	runStagesPage(a, p, withoutUnusedDetours(d.Stages))
 	if events {
 		eventsPage(p, d.Events)

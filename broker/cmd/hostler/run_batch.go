@@ -48,13 +48,16 @@ func (k runs[R]) retryBatch(a *app, c *cobra.Command, remote *client.Client, q r
 		a.note("%s: %s: %s", no.id, no.code, no.detail)
 	}
 	if len(did.refused) > 0 {
-		return broker.Errorf(broker.Refused, did.refused[0].code, "%s were refused: %s", plural(len(did.refused), "run"), did.refused[0].detail)
+		return broker.Errorf(broker.Refused, did.refused[0].code, "%s were refused: %s", plural(len(did.refused), "run"),
+			did.refused[0].detail)
 	}
 	return nil
 }
 
 // startedBatch shows a new batch, or follows it.
-func (k runs[R]) startedBatch(a *app, ctx context.Context, remote *client.Client, answer any, id string, rows [][]string, wait bool, timeout time.Duration) error {
+func (k runs[R]) startedBatch(a *app, ctx context.Context, remote *client.Client, answer any, id string, rows [][]string, wait bool,
+	timeout time.Duration,
+) error {
 	if wait {
 		return k.watchBatch(a, ctx, remote, id, timeout)
 	}
@@ -85,7 +88,8 @@ func (k runs[R]) watchBatch(a *app, ctx context.Context, remote *client.Client, 
 		case waiting.Err() != nil && ctx.Err() == nil:
 			return timedOut("batch %s has not ended after %s (it continues: hostler %s list --batch %s)", id, timeout, k.noun, id)
 		case ctx.Err() != nil:
-			return broker.Errorf(broker.Internal, "interrupted", "stopped watching batch %s (it continues: hostler %s list --batch %s)", id, k.noun, id)
+			return broker.Errorf(broker.Internal, "interrupted", "stopped watching batch %s (it continues: hostler %s list --batch %s)", id,
+				k.noun, id)
 		case err != nil:
 			return err
 		}
@@ -139,9 +143,11 @@ func (k runs[R]) batchEnd(b *api.BatchState, all int) error {
 	good := b.Counts["completed"] + b.Counts["reconciled"]
 	switch rest := int64(all) - good; {
 	case !b.StoppedAt.IsZero():
-		return broker.Errorf(broker.Internal, "batch_stopped", "batch %s stopped: %s (fix the cause, then run hostler %s retry --batch %s)", b.BatchID, b.StopReason, k.noun, b.BatchID)
+		return broker.Errorf(broker.Internal, "batch_stopped", "batch %s stopped: %s (fix the cause, then run hostler %s retry --batch %s)",
+			b.BatchID, b.StopReason, k.noun, b.BatchID)
 	case rest > 0:
-		return broker.Errorf(broker.Internal, "batch_incomplete", "%d of %s of batch %s %s (hostler %s retry --batch %s)", rest, plural(all, "run"), b.BatchID, k.short, k.noun, b.BatchID)
+		return broker.Errorf(broker.Internal, "batch_incomplete", "%d of %s of batch %s %s (hostler %s retry --batch %s)", rest,
+			plural(all, "run"), b.BatchID, k.short, k.noun, b.BatchID)
 	}
 	return nil
 }

@@ -38,7 +38,9 @@ func (w watching) commands(id string) string {
 }
 
 // watchCommand makes c, which has its texts, the command that watches a run of a noun.
-func (a *app) watchCommand(c *cobra.Command, watch func(*app, context.Context, *client.Client, string, time.Duration) error) *cobra.Command {
+func (a *app) watchCommand(c *cobra.Command, watch func(*app, context.Context, *client.Client, string,
+	time.Duration) error,
+) *cobra.Command {
 	var timeout time.Duration
 	c.Use, c.Args = "watch ID", exactly("ID")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -152,7 +154,8 @@ type stageTree struct {
 
 func (t *stageTree) draw(d drawing, now time.Time) {
 	if !t.live {
-		t.say(strings.Join([]string{d.Status, d.CurrentStage, d.Direction, fmt.Sprint(d.CurrentAttempt), d.machine, d.FailureClass}, "|"), headOf(d, now))
+		t.say(strings.Join([]string{d.Status, d.CurrentStage, d.Direction, fmt.Sprint(d.CurrentAttempt), d.machine, d.FailureClass}, "|"),
+			headOf(d, now))
 		return
 	}
 	t.redraw(treeOf(d, now))

@@ -32,7 +32,8 @@ func parseSchema(raw json.RawMessage) (*schema, error) {
 		return s, nil
 	}
 	if err := json.Unmarshal(raw, s); err != nil {
-		return nil, broker.Errorf(broker.Internal, "answer_malformed", "cannot read the type's schema: it is not what this version of hostler expects (compare hostler version with hostler status)")
+		return nil, broker.Errorf(broker.Internal, "answer_malformed",
+			"cannot read the type's schema: it is not what this version of hostler expects (compare hostler version with hostler status)")
 	}
 	return s, nil
 }

@@ -31,7 +31,8 @@ func selectNodes(ctx context.Context, remote *client.Client, text string) ([]api
 	}
 	for _, n := range nodes {
 		if selector.Matches(broker.Node{
-			ID: n.ID, Hostname: n.Hostname, Site: n.Site, SKU: n.SKU, Status: broker.NodeStatus(n.Status), Labels: n.Labels, Capabilities: n.Capabilities,
+			ID: n.ID, Hostname: n.Hostname, Site: n.Site, SKU: n.SKU, Status: broker.NodeStatus(n.Status), Labels: n.Labels,
+			Capabilities: n.Capabilities,
 		}) {
 			found = append(found, n)
 		}

@@ -17,7 +17,8 @@ func siteCommand(a *app) *cobra.Command {
 		siteCreateCommand(a), siteListCommand(a), siteShowCommand(a), siteUpdateCommand(a),
 		siteStatusCommand(a, "disable", "start no new work at a site; work in progress continues", string(broker.SiteDisabled)),
 		siteStatusCommand(a, "enable", "let new work start at a site again", string(broker.SiteActive)),
-		siteCredentialsCommand(a), siteProbeCommand(a), siteProfileCommand(a), sitePowerCommand(a), siteRoCECommand(a), siteReconcileCommand(a), siteTerminalPolicyCommand(a))
+		siteCredentialsCommand(a), siteProbeCommand(a), siteProfileCommand(a), sitePowerCommand(a), siteRoCECommand(a),
+		siteReconcileCommand(a), siteTerminalPolicyCommand(a))
 }
 
 // siteFields are the flags of create and update.

@@ -126,10 +126,12 @@ something keeps work from starting.`,
 				}
 				rows = append(rows, []string{check.Check, check.Status, detail})
 			}
-			if err := a.show(r, names, func(p *render.Page) { p.Table(render.Kept("CHECK", "STATUS", "DETAIL"), rows) }); err != nil || r.OK {
+			if err := a.show(r, names, func(p *render.Page) { p.Table(render.Kept("CHECK", "STATUS", "DETAIL"), rows) }); err != nil ||
+				r.OK {
 				return err
 			}
-			return broker.Errorf(broker.Unavailable, "site_not_ready", "site %s is not ready: %s failed of %d (see above)", r.Site, plural(failed, "check"), len(r.Checks))
+			return broker.Errorf(broker.Unavailable, "site_not_ready", "site %s is not ready: %s failed of %d (see above)", r.Site,
+				plural(failed, "check"), len(r.Checks))
 		},
 	}
 	c.Flags().StringVar(&profile, "profile", "", "check only for profile `NAME`")

@@ -125,7 +125,10 @@ func siteProfileListCommand(a *app) *cobra.Command {
 			names, rows := []string{}, [][]string{}
 			for _, p := range l.Items {
 				names = append(names, p.Name)
-				rows = append(rows, []string{p.Name, render.YesNo(p.Default), p.Status, orSite(p.DistroSeries), strconv.Itoa(p.BatchMaxParallel), render.Ago(p.UpdatedAt, a.now()), p.Description})
+				rows = append(rows, []string{
+					p.Name, render.YesNo(p.Default), p.Status, orSite(p.DistroSeries),
+					strconv.Itoa(p.BatchMaxParallel), render.Ago(p.UpdatedAt, a.now()), p.Description,
+				})
 			}
 			return a.show(l, names, func(p *render.Page) {
 				p.Table([]render.Column{

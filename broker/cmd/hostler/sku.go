@@ -55,7 +55,8 @@ func skuFields(c *cobra.Command) *fields {
 	})
 	reset := c.Flags().Bool("scrub-require-reset", false, "a scrub must prove a reset of the GPU")
 	f.on("scrub-require-reset", func(d client.Document) error { inside(d, "scrub_floor")["require_reset"] = *reset; return nil })
-	dpu := c.Flags().Bool("dpu-emulated-disks", false, "accept disks that a DPU presents to the machine; an erase reaches only as far as the DPU lets it")
+	dpu := c.Flags().Bool("dpu-emulated-disks", false,
+		"accept disks that a DPU presents to the machine; an erase reaches only as far as the DPU lets it")
 	f.on("dpu-emulated-disks", func(d client.Document) error { d["dpu_emulated_disks"] = *dpu; return nil })
 	f.reason()
 	return f
@@ -196,7 +197,8 @@ func (a *app) showSKU(s *api.SKU) error {
 			coverage = fmt.Sprint(s.ScrubFloor.MinCoveragePercent) + "%"
 		}
 		p.Fields("sku", s.ID, "description", s.Description, "gpus", gpusOf(*s), "nics", strings.Join(s.NICs, ", "),
-			"boot disk", s.BootDisk.Pattern+" ("+pick+")", "least scrub coverage", coverage, "reset must be proven", render.YesNo(s.ScrubFloor.RequireReset), "disks shown by a DPU", render.YesNo(s.DPUDisks),
+			"boot disk", s.BootDisk.Pattern+" ("+pick+")", "least scrub coverage", coverage, "reset must be proven",
+			render.YesNo(s.ScrubFloor.RequireReset), "disks shown by a DPU", render.YesNo(s.DPUDisks),
 			"created", moment(a, s.CreatedAt), "changed", moment(a, s.UpdatedAt))
 		pairs(p, "Wanted settings of every GPU", settingsOf(s.GPUSettings))
 	})
@@ -205,7 +207,10 @@ func (a *app) showSKU(s *api.SKU) error {
 // settingsOf lists the given settings by their names in the API.
 func settingsOf(s taskcatalog.GPUSettings) map[string]string {
 	out := map[string]string{}
-	for name, value := range map[string]string{"partition": s.Partition, "memory_partition": s.MemoryPartition, "compute_mode": s.ComputeMode, "clocks": s.Clocks} {
+	for name, value := range map[string]string{
+		"partition": s.Partition, "memory_partition": s.MemoryPartition,
+		"compute_mode": s.ComputeMode, "clocks": s.Clocks,
+	} {
 		if value != "" {
 			out[name] = value
 		}

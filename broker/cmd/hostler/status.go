@@ -63,7 +63,10 @@ func (a *app) attentionPage(p *render.Page, s *api.Status) {
 	section("alerts", "Alerts", []render.Column{render.Keep("CODE"), render.Main("SINCE"), render.Keep("MESSAGE")}, rows)
 	rows = nil
 	for _, r := range s.Runs {
-		rows = append(rows, []string{strconv.FormatInt(r.Runs, 10), r.Kind, r.FailureClass, render.Ago(r.Since, a.now()), someNames(r.Examples, r.Runs), r.NextAction})
+		rows = append(rows, []string{
+			strconv.FormatInt(r.Runs, 10), r.Kind, r.FailureClass, render.Ago(r.Since, a.now()),
+			someNames(r.Examples, r.Runs), r.NextAction,
+		})
 	}
 	section("runs", "Runs that need a person", []render.Column{
 		render.Keep("RUNS"), render.Keep("KIND"), render.Keep("CLASS"), render.Main("SINCE"), render.Main("WHICH"),
@@ -78,7 +81,10 @@ func (a *app) attentionPage(p *render.Page, s *api.Status) {
 	}, rows)
 	rows = nil
 	for _, d := range s.Devices {
-		rows = append(rows, []string{d.Hostname, d.Site, count(d.Missing), count(d.Unexpected), render.Ago(d.Since, a.now()), "hostler node device list " + d.NodeID})
+		rows = append(rows, []string{
+			d.Hostname, d.Site, count(d.Missing), count(d.Unexpected), render.Ago(d.Since, a.now()),
+			"hostler node device list " + d.NodeID,
+		})
 	}
 	section("devices", "Missing or unexpected parts", []render.Column{
 		render.Keep("NODE"), render.Main("SITE"), render.Keep("MISSING"), render.Keep("UNEXPECTED"),

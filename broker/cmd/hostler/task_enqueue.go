@@ -88,7 +88,8 @@ func (o *taskOrder) run(c *cobra.Command, ref, taskType string) error {
 		if err != nil {
 			return err
 		}
-		if err := o.confirm(c, "run %s on node %s (%s, %s)? It may destroy a tenant's data.", t.Name, node.Hostname, node.ID, node.Status); err != nil {
+		if err := o.confirm(c, "run %s on node %s (%s, %s)? It may destroy a tenant's data.", t.Name, node.Hostname, node.ID,
+			node.Status); err != nil {
 			return err
 		}
 		ref = node.ID

@@ -38,7 +38,10 @@ func taskTypesCommand(a *app) *cobra.Command {
 			for _, t := range types {
 				id := typeID(t)
 				ids = append(ids, id)
-				rows = append(rows, []string{id, t.Class, t.Lane, render.Span(duration(t.DeadlineSeconds)), strings.Join(t.Capabilities, " "), t.Summary})
+				rows = append(rows, []string{
+					id, t.Class, t.Lane, render.Span(duration(t.DeadlineSeconds)),
+					strings.Join(t.Capabilities, " "), t.Summary,
+				})
 			}
 			return a.show(types, ids, func(p *render.Page) {
 				p.Table([]render.Column{
@@ -88,7 +91,8 @@ func describePage(p *render.Page, t *api.TaskType, params, result *schema) {
 	p.Blank()
 	p.Fields("class", t.Class, "lane", t.Lane, "deadline", render.Span(duration(t.DeadlineSeconds))+" from its start",
 		"latest start", render.Span(duration(t.StartSeconds))+" after it was asked for",
-		"needs", strings.Join(t.Capabilities, ", "), "filled in by the broker", strings.Join(t.BrokerFills, ", "), "enqueued by the broker", t.ByBroker)
+		"needs", strings.Join(t.Capabilities, ", "), "filled in by the broker", strings.Join(t.BrokerFills, ", "), "enqueued by the broker",
+		t.ByBroker)
 	if rows := params.table(t.BrokerFills); len(rows) > 0 {
 		p.Title("Params")
 		p.Table([]render.Column{render.Keep("NAME"), render.Keep("TYPE"), render.Keep("REQUIRED"), render.Main("LIMITS")}, rows)

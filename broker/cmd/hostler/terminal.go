@@ -102,7 +102,10 @@ attached elsewhere, that side is detached.`,
 var (
 	termName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._-]{0,63}$`)
 	localeValue = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@:-]{0,63}$`)
-	localeNames = []string{"LANG", "LC_ADDRESS", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_IDENTIFICATION", "LC_MEASUREMENT", "LC_MESSAGES", "LC_MONETARY", "LC_NAME", "LC_NUMERIC", "LC_PAPER", "LC_TELEPHONE", "LC_TIME"}
+	localeNames = []string{
+		"LANG", "LC_ADDRESS", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_IDENTIFICATION", "LC_MEASUREMENT", "LC_MESSAGES",
+		"LC_MONETARY", "LC_NAME", "LC_NUMERIC", "LC_PAPER", "LC_TELEPHONE", "LC_TIME",
+	}
 )
 
 // environment is the part of the local environment that the program on the node gets.
@@ -134,7 +137,8 @@ func (a *app) ended(t *api.Terminal, e attach.End) error {
 		a.note("ended %s", where)
 		return nil
 	case e.Code != "terminal_exited" && !e.Asked:
-		return broker.Errorf(endKind(e.Code), cmp.Or(e.Code, "terminal_ended"), "%s has ended: %s (hostler recording play %s)", where, cmp.Or(e.Text, "no reason is known"), t.ID)
+		return broker.Errorf(endKind(e.Code), cmp.Or(e.Code, "terminal_ended"), "%s has ended: %s (hostler recording play %s)", where,
+			cmp.Or(e.Text, "no reason is known"), t.ID)
 	}
 	if e.Signal != "" {
 		a.note("the program was ended by signal %s", e.Signal)
@@ -146,7 +150,10 @@ func (a *app) ended(t *api.Terminal, e attach.End) error {
 }
 
 // failures are the end codes of sessions that failed.
-var failures = []string{"terminal_gone", "terminal_node_gone", "terminal_node_never_came", "terminal_never_came", "terminal_node_ended", "recording_failed", "relay_lost"}
+var failures = []string{
+	"terminal_gone", "terminal_node_gone", "terminal_node_never_came", "terminal_never_came", "terminal_node_ended",
+	"recording_failed", "relay_lost",
+}
 
 func endKind(code string) broker.Kind {
 	if slices.Contains(failures, code) || strings.HasPrefix(code, "frame_") {

@@ -67,7 +67,10 @@ func (a *app) attachTerminal(ctx context.Context, remote *client.Client, k *api.
 	end, err := attach.Run(ctx, attach.Config{
 		ID: t.ID, In: a.in, Out: a.out, Err: a.err,
 		Keyboard: keyboard != nil, Screen: screen != nil, Quiet: a.quiet, New: isNew,
-		Filter: escape.Policy{Title: t.Filter.Title && screen != nil, Clipboard: t.Filter.Clipboard && screen != nil, Answers: keyboard != nil && screen != nil},
+		Filter: escape.Policy{
+			Title: t.Filter.Title && screen != nil, Clipboard: t.Filter.Clipboard && screen != nil,
+			Answers: keyboard != nil && screen != nil,
+		},
 		Size: func() frame.Resize {
 			s := a.terminalSize()
 			return frame.Resize{Columns: uint16(s.Columns), Rows: uint16(s.Rows)}
@@ -109,7 +112,8 @@ func (a *app) attachTerminal(ctx context.Context, remote *client.Client, k *api.
 	if err := a.ended(t, end); err != nil || screen != nil || end.Lost == 0 || end.Left {
 		return err
 	}
-	return broker.Errorf(broker.Internal, "terminal_output_lost", "%d bytes of output of session %s did not arrive here (hostler recording play %s shows what was recorded)", end.Lost, t.ID, t.ID)
+	return broker.Errorf(broker.Internal, "terminal_output_lost",
+		"%d bytes of output of session %s did not arrive here (hostler recording play %s shows what was recorded)", end.Lost, t.ID, t.ID)
 }
 
 func (a *app) greet(t *api.Terminal) {

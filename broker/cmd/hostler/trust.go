@@ -46,7 +46,8 @@ func (a *app) showTrust(t *api.Trust) error {
 		}, rows)
 		if r := t.Rotation; r != nil {
 			p.Title("Rotation in progress")
-			p.Fields("use", r.Use, "old key", r.OldKeyID, "new key", r.NewKeyID, "since", moment(a, r.StartedAt), "open tasks of the old key", strconv.FormatInt(r.OpenTasks, 10))
+			p.Fields("use", r.Use, "old key", r.OldKeyID, "new key", r.NewKeyID, "since", moment(a, r.StartedAt),
+				"open tasks of the old key", strconv.FormatInt(r.OpenTasks, 10))
 		}
 		if len(t.Gaps) > 0 {
 			p.Title("Not yet on every broker (copy the directory keys there)")
@@ -60,7 +61,10 @@ func (a *app) showTrust(t *api.Trust) error {
 			p.Title("Not yet confirmed by")
 			rows := [][]string{}
 			for _, s := range t.Stragglers {
-				rows = append(rows, []string{s.NodeID, s.Hostname, s.Status, strconv.FormatInt(s.TrustVersion, 10), render.Ago(s.LastAgentContactAt, a.now()), s.RefusedCode})
+				rows = append(rows, []string{
+					s.NodeID, s.Hostname, s.Status, strconv.FormatInt(s.TrustVersion, 10),
+					render.Ago(s.LastAgentContactAt, a.now()), s.RefusedCode,
+				})
 			}
 			p.Table([]render.Column{
 				render.NodeID("NODE"), render.Keep("HOSTNAME"), render.Keep("STATUS"), render.Main("HAS VERSION"),

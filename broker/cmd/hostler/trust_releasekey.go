@@ -32,7 +32,8 @@ it yet.`,
 			// The key is checked here first, so that a private key never leaves this machine.
 			pub, err := pki.ParsePublicKey(raw)
 			if err != nil {
-				return broker.Errorf(broker.Invalid, string(taskcatalog.CodeOf(err, pki.CodeMalformed)), "cannot use %s as a release key: %v", args[0], err)
+				return broker.Errorf(broker.Invalid, string(taskcatalog.CodeOf(err, pki.CodeMalformed)),
+					"cannot use %s as a release key: %v", args[0], err)
 			}
 			id, err := pki.KeyID(pub)
 			if err != nil {

@@ -47,7 +47,8 @@ func (a *app) follow(ctx context.Context, remote *client.Client, t *api.Task, ti
 		case waiting.Err() != nil && ctx.Err() == nil:
 			return nil, timedOut("task %s is still %s after %s (it continues: hostler task watch %s)", t.ID, t.Status, timeout, t.ID)
 		case ctx.Err() != nil:
-			return nil, broker.Errorf(broker.Internal, "interrupted", "stopped waiting for task %s (it continues: hostler task watch %s, hostler task cancel %s)", t.ID, t.ID, t.ID)
+			return nil, broker.Errorf(broker.Internal, "interrupted",
+				"stopped waiting for task %s (it continues: hostler task watch %s, hostler task cancel %s)", t.ID, t.ID, t.ID)
 		case err != nil:
 			return nil, err
 		}

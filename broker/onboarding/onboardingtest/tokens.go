@@ -49,7 +49,10 @@ func (b *Book) Bundle(_ context.Context, nodeID string, f onboarding.BundleFacts
 		e.token, e.expires, e.extended = fmt.Sprintf("hsn_%x", sum[:16]), f.Expires.Add(spare), 0
 	}
 	text := fmt.Sprintf("#cloud-config\n# node %s on %s, %d disks, %d RoCE addresses\n", nodeID, f.SystemID, len(f.Disks), len(f.RoCE))
-	return onboarding.Bundle{UserData: []byte(text + tokenLine + e.token + "\n"), Digest: fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text))), Epoch: e.Epoch}, nil
+	return onboarding.Bundle{
+		UserData: []byte(text + tokenLine + e.token + "\n"),
+		Digest:   fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(text))), Epoch: e.Epoch,
+	}, nil
 }
 
 // ExtendToken implements onboarding.Nodes.
@@ -67,7 +70,8 @@ func (b *Book) ExtendToken(_ context.Context, nodeID string, until time.Time, _ 
 	case e.token == "":
 		return broker.Errorf(broker.Refused, "token_none", "cannot extend the enrol token of node %s: it has none that is open", nodeID)
 	case e.extended >= most:
-		return broker.Errorf(broker.Refused, "token_extended_twice", "cannot extend the enrol token of node %s: the token was already extended %d times", nodeID, most)
+		return broker.Errorf(broker.Refused, "token_extended_twice",
+			"cannot extend the enrol token of node %s: the token was already extended %d times", nodeID, most)
 	case until.After(e.expires):
 		e.expires = until
 		e.extended++

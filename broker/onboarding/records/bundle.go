@@ -38,11 +38,13 @@ func (n *Nodes) Bundle(ctx context.Context, nodeID string, f onboarding.BundleFa
 	case release != nil:
 		in.Package = &cloudinit.Package{SHA256: strings.TrimPrefix(release.Digest, "sha256:")}
 	case withheld > 0:
-		out.Warnings = append(out.Warnings, fmt.Sprintf("no agent release for %s is published but for %d that are revoked or below the floor: the image must have hostler-agent installed", arch, withheld))
+		out.Warnings = append(out.Warnings,
+			fmt.Sprintf("no agent release for %s is published but for %d that are revoked or below the floor: the image must have hostler-agent installed", arch, withheld))
 	default:
 		out.Warnings = append(out.Warnings, "no agent release for "+arch+" is published: the image must have hostler-agent installed")
 	}
-	in.SiteBundle, in.HardwareSync, in.OverwriteSignatures = f.Policy.SiteBootstrapBundleRef, f.Policy.RequireHWSync, f.Policy.OverwriteKnownSignatures
+	in.SiteBundle, in.HardwareSync, in.OverwriteSignatures = f.Policy.SiteBootstrapBundleRef, f.Policy.RequireHWSync,
+		f.Policy.OverwriteKnownSignatures
 	var spared []string
 	if f.Policy.InitializeExtraDisks {
 		in.Disks, spared = extraDisks(f)
@@ -106,7 +108,8 @@ func interfaces(rows []broker.RoCEAssignment) ([]cloudinit.RoCE, error) {
 	for _, r := range rows {
 		p, err := netip.ParsePrefix(r.IPv4CIDR)
 		if err != nil {
-			return nil, broker.Errorf(broker.Invalid, "roce_invalid", "cannot write a bootstrap: the RoCE address %q of %s is not valid", taskcatalog.Clean(r.IPv4CIDR, 50), r.Interface)
+			return nil, broker.Errorf(broker.Invalid, "roce_invalid", "cannot write a bootstrap: the RoCE address %q of %s is not valid",
+				taskcatalog.Clean(r.IPv4CIDR, 50), r.Interface)
 		}
 		all = append(all, cloudinit.RoCE{Interface: r.Interface, Address: p})
 	}

@@ -102,7 +102,10 @@ func (n *Nodes) ExtendToken(ctx context.Context, nodeID string, until time.Time,
 
 // Diagnose implements onboarding.Nodes.
 func (n *Nodes) Diagnose(ctx context.Context, key, nodeID, runID string) (string, error) {
-	k, err := n.Queue.Request(ctx, taskstage.Task{Key: key, NodeID: nodeID, Type: "node.diagnostics", Params: taskcatalog.DiagnosticsParams{}, RunID: runID})
+	k, err := n.Queue.Request(ctx, taskstage.Task{
+		Key: key, NodeID: nodeID, Type: "node.diagnostics",
+		Params: taskcatalog.DiagnosticsParams{}, RunID: runID,
+	})
 	return k.ID, err
 }
 
@@ -125,6 +128,7 @@ var quarantiners = map[broker.NodeStatus]broker.Owner{
 // Quarantine implements onboarding.Nodes. The transaction reads the node's status, because the
 // agent may move the node at the same moment.
 func (n *Nodes) Quarantine(ctx context.Context, nodeID, reason string) error {
-	_, err := n.DB.Transition(ctx, broker.System, nodeID, store.Change{Owners: quarantiners, To: broker.Quarantined, Reason: taskcatalog.Clean(reason, 500)})
+	_, err := n.DB.Transition(ctx, broker.System, nodeID,
+		store.Change{Owners: quarantiners, To: broker.Quarantined, Reason: taskcatalog.Clean(reason, 500)})
 	return err
 }

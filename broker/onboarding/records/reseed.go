@@ -34,7 +34,8 @@ func (n *Nodes) Reseed(ctx context.Context, key, nodeID string, token taskcatalo
 		if err != nil {
 			return false, err
 		}
-		task, _, err = n.Queue.Enqueue(ctx, broker.System, taskqueue.Request{NodeID: nodeID, Type: "node.hw_sync_reseed", Params: params, IdempotencyKey: key})
+		task, _, err = n.Queue.Enqueue(ctx, broker.System,
+			taskqueue.Request{NodeID: nodeID, Type: "node.hw_sync_reseed", Params: params, IdempotencyKey: key})
 		if err != nil {
 			return false, err
 		}
@@ -45,5 +46,6 @@ func (n *Nodes) Reseed(ctx context.Context, key, nodeID string, token taskcatalo
 	case task.Status == broker.TaskSucceeded:
 		return true, nil
 	}
-	return false, broker.Errorf(broker.Refused, "reseed_failed", "task %s of node %s ended %s: %s", task.ID, nodeID, task.Status, task.Message)
+	return false, broker.Errorf(broker.Refused, "reseed_failed", "task %s of node %s ended %s: %s", task.ID, nodeID, task.Status,
+		task.Message)
 }

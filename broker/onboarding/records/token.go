@@ -62,7 +62,8 @@ func (n *Nodes) tokenKey(ctx context.Context) ([]byte, error) {
 	}
 	key, err := hex.DecodeString(string(bytes.TrimSpace(text)))
 	if err != nil || len(key) < sha256.Size {
-		return nil, broker.Errorf(broker.Unavailable, "secret_malformed", "cannot derive enrolment tokens: secret %s is not a key (remove the secret, and the broker creates a new one)", keyPath)
+		return nil, broker.Errorf(broker.Unavailable, "secret_malformed",
+			"cannot derive enrolment tokens: secret %s is not a key (remove the secret, and the broker creates a new one)", keyPath)
 	}
 	return key, nil
 }

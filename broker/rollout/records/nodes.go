@@ -39,9 +39,13 @@ func (n Nodes) Release(ctx context.Context, version string, allowRollback bool) 
 		return out, err
 	}
 	if !allowRollback && floor.Version != "" && release.Compare(version, floor.Version) < 0 {
-		return out, broker.Errorf(broker.Refused, string(release.CodeBelowFloor), "cannot roll out release %s: the release is below the floor %s (to roll back nevertheless: --allow-rollback with a reason, as platform_admin)", version, floor.Version)
+		return out, broker.Errorf(broker.Refused, string(release.CodeBelowFloor),
+			"cannot roll out release %s: the release is below the floor %s (to roll back nevertheless: --allow-rollback with a reason, as platform_admin)", version, floor.Version)
 	}
-	return rollout.Release{Version: r.Version, Digest: r.Digest, Channel: broker.AgentChannel(r.Channel), Commit: r.Commit, SHA256: r.SHA256}, nil
+	return rollout.Release{
+		Version: r.Version, Digest: r.Digest, Channel: broker.AgentChannel(r.Channel), Commit: r.Commit,
+		SHA256: r.SHA256,
+	}, nil
 }
 
 // Candidates are the nodes that a selector selects, of some sites (nil: all).
@@ -83,7 +87,10 @@ func (n Nodes) Candidates(ctx context.Context, s broker.Selector, sites []string
 // members maps the unfinished nodes of live rollouts to their rollout.
 func (n Nodes) members(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}
-	f := chain.Filter{Kind: rollout.Kind, Statuses: []chain.Status{chain.Pending, chain.Running, chain.Compensating, chain.FailedRetryable, chain.FailedManual}}
+	f := chain.Filter{Kind: rollout.Kind, Statuses: []chain.Status{
+		chain.Pending, chain.Running, chain.Compensating, chain.FailedRetryable,
+		chain.FailedManual,
+	}}
 	for {
 		page, err := n.DB.Runs(ctx, f)
 		if err != nil || len(page) == 0 {
@@ -128,7 +135,8 @@ func (n Nodes) Begin(ctx context.Context, o rollout.Order) error {
 	}
 	s, err := n.Start(ctx, node, agentrecords.Order{
 		Request: agentlifecycle.Request{
-			Mode: broker.ByRebootstrap, Scenario: broker.InPlaceUpgrade, Safety: o.Safety, AllowRollback: o.AllowRollback, Force: o.Force, Reason: o.Reason, RequestedBy: o.RequestedBy,
+			Mode: broker.ByRebootstrap, Scenario: broker.InPlaceUpgrade, Safety: o.Safety, AllowRollback: o.AllowRollback, Force: o.Force,
+			Reason: o.Reason, RequestedBy: o.RequestedBy,
 		},
 		Target: o.Version, CorrelationID: o.Rollout,
 	})
@@ -174,7 +182,10 @@ func (n Nodes) Run(ctx context.Context, id string) (chain.Record, error) {
 
 // Cancel implements rollout.Nodes.
 func (n Nodes) Cancel(ctx context.Context, id, reason string) error {
-	_, err := n.Starts.Runs.Act(ctx, chain.Order{ID: id, Actor: rollout.Actor, Action: chain.Cancel, Reason: taskcatalog.Clean(reason, 500)})
+	_, err := n.Starts.Runs.Act(ctx, chain.Order{
+		ID: id, Actor: rollout.Actor, Action: chain.Cancel,
+		Reason: taskcatalog.Clean(reason, 500),
+	})
 	if no, refused := errors.AsType[*chain.Refused](err); refused && (no.Code == "run_ended" || no.Code == "run_compensating") {
 		return nil
 	}

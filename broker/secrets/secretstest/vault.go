@@ -59,7 +59,10 @@ type entry struct {
 // StartVault runs a fake until the test ends. With tls, clients need the server's certificate.
 func StartVault(t testing.TB, tls bool) *Vault {
 	t.Helper()
-	v := &Vault{ended: make(chan struct{}), secretID: rand.Text(), tokens: map[string]bool{}, entries: map[string]*entry{}, old: map[string]any{}}
+	v := &Vault{
+		ended: make(chan struct{}), secretID: rand.Text(), tokens: map[string]bool{}, entries: map[string]*entry{},
+		old: map[string]any{},
+	}
 	if tls {
 		v.Server = httptest.NewTLSServer(v)
 	} else {

@@ -65,7 +65,8 @@ func start(t testing.TB, ahead *atomic.Int64, change []func(*server.Config)) *Br
 	b := &Broker{t: t, ahead: ahead, ended: make(chan struct{})}
 	b.now = func() time.Time { return time.Now().Add(time.Duration(b.ahead.Load())) }
 	c := server.Config{
-		DataDir: filepath.Join(t.TempDir(), "broker"), Listen: "127.0.0.1:0", AgentListen: "127.0.0.1:0", RelayListen: "127.0.0.1:0", Version: "test", Now: b.Now, Often: often,
+		DataDir: filepath.Join(t.TempDir(), "broker"), Listen: "127.0.0.1:0", AgentListen: "127.0.0.1:0", RelayListen: "127.0.0.1:0",
+		Version: "test", Now: b.Now, Often: often,
 	}
 	for _, f := range change {
 		f(&c)

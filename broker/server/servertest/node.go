@@ -138,7 +138,8 @@ func (n *Node) adopt(t testing.TB, key crypto.Signer, chain string) (leaf *x509.
 		t.Fatal(err)
 	}
 	n.client.CloseIdleConnections()
-	n.key, n.client = key, &http.Client{Transport: &http.Transport{TLSClientConfig: pki.ClientConfig(n.Trust.Roots(n.b.Now()), &cert, n.b.Now)}}
+	n.key, n.client = key, &http.Client{Transport: &http.Transport{TLSClientConfig: pki.ClientConfig(n.Trust.Roots(n.b.Now()), &cert,
+		n.b.Now)}}
 	t.Cleanup(n.client.CloseIdleConnections)
 	return cert.Leaf
 }

@@ -28,7 +28,10 @@ func (n *Node) Rotate(t testing.TB, d wire.Delivery, task *taskcatalog.Task) {
 		TrustVersion: n.Trust.Version, RotationTask: task.TaskID,
 	}, &reply)
 	leaf := n.adopt(t, key, reply.Certificate)
-	n.Progress(t, d, wire.ProgressRequest{TotalSteps: 1, CurrentStepName: "rotate_identity", StepStatus: "running", StepStartedAt: n.b.Now()})
+	n.Progress(t, d, wire.ProgressRequest{
+		TotalSteps: 1, CurrentStepName: "rotate_identity", StepStatus: "running",
+		StepStartedAt: n.b.Now(),
+	})
 	digest, err := pki.PublicKeyDigest(key.Public())
 	if err != nil {
 		t.Fatal(err)
@@ -47,7 +50,8 @@ func (n *Node) Renew(t testing.TB, version string, build *taskcatalog.AgentBuild
 		t.Fatal(err)
 	}
 	n.must(t, http.MethodPost, n.path("/renew"), wire.RenewRequest{
-		CSR: string(csr), AgentVersion: version, TaskTypes: taskcatalog.IDs(), Capabilities: map[string]string{}, Agent: build, TrustVersion: n.Trust.Version,
+		CSR: string(csr), AgentVersion: version, TaskTypes: taskcatalog.IDs(), Capabilities: map[string]string{}, Agent: build,
+		TrustVersion: n.Trust.Version,
 	}, nil)
 }
 
@@ -59,7 +63,8 @@ func (n *Node) TryRenew(t testing.TB) (code string) {
 		t.Fatal(err)
 	}
 	status, raw := n.do(t, http.MethodPost, n.path("/renew"), wire.RenewRequest{
-		CSR: string(csr), AgentVersion: "test", TaskTypes: taskcatalog.IDs(), Capabilities: map[string]string{}, TrustVersion: n.Trust.Version,
+		CSR: string(csr), AgentVersion: "test", TaskTypes: taskcatalog.IDs(), Capabilities: map[string]string{},
+		TrustVersion: n.Trust.Version,
 	})
 	if status/100 != 2 {
 		var p wire.Problem

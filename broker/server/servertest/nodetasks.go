@@ -24,7 +24,8 @@ func (n *Node) Settle(t testing.TB) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.ValidateCleanResult{BaselineDigest: digest, Baseline: &baseline}, taskcatalog.Report{})
+	n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.ValidateCleanResult{BaselineDigest: digest, Baseline: &baseline},
+		taskcatalog.Report{})
 	return n
 }
 
@@ -70,7 +71,8 @@ func (n *Node) Progress(t testing.TB, d wire.Delivery, p wire.ProgressRequest) w
 // Mint asks for a secret for a task; code is the code of a refusal.
 func (n *Node) Mint(t testing.TB, d wire.Delivery, credentialType string) (reply wire.MintReply, code string) {
 	t.Helper()
-	status, raw := n.do(t, http.MethodPost, n.path("/tasks/"+d.TaskID+"/credentials/mint"), wire.MintRequest{Attempt: d.Attempt, CredentialType: credentialType})
+	status, raw := n.do(t, http.MethodPost, n.path("/tasks/"+d.TaskID+"/credentials/mint"),
+		wire.MintRequest{Attempt: d.Attempt, CredentialType: credentialType})
 	var p wire.Problem
 	if status/100 != 2 {
 		if err := json.Unmarshal(raw, &p); err != nil {
@@ -85,7 +87,9 @@ func (n *Node) Mint(t testing.TB, d wire.Delivery, credentialType string) (reply
 }
 
 // Finish ends a task with evidence signed by the node's key.
-func (n *Node) Finish(t testing.TB, d wire.Delivery, task *taskcatalog.Task, outcome taskcatalog.Outcome, result any, report taskcatalog.Report) {
+func (n *Node) Finish(t testing.TB, d wire.Delivery, task *taskcatalog.Task, outcome taskcatalog.Outcome, result any,
+	report taskcatalog.Report,
+) {
 	t.Helper()
 	n.finish(t, d, task, wire.ResultRequest{Outcome: outcome}, result, report)
 }
@@ -96,7 +100,9 @@ func (n *Node) Fail(t testing.TB, d wire.Delivery, task *taskcatalog.Task, code 
 	n.finish(t, d, task, wire.ResultRequest{Outcome: taskcatalog.OutcomeFailed, Code: code, Message: message}, nil, taskcatalog.Report{})
 }
 
-func (n *Node) finish(t testing.TB, d wire.Delivery, task *taskcatalog.Task, req wire.ResultRequest, result any, report taskcatalog.Report) {
+func (n *Node) finish(t testing.TB, d wire.Delivery, task *taskcatalog.Task, req wire.ResultRequest, result any,
+	report taskcatalog.Report,
+) {
 	t.Helper()
 	var raw []byte
 	digest := ""
@@ -126,7 +132,8 @@ func (n *Node) finish(t testing.TB, d wire.Delivery, task *taskcatalog.Task, req
 // Offered returns the deliveries for the node at this moment, without waiting for more.
 func (n *Node) Offered(t testing.TB) []wire.Delivery {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.b.AgentURL()+n.path("/tasks/wait?lanes=exclusive,concurrent"), nil)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, n.b.AgentURL()+n.path("/tasks/wait?lanes=exclusive,concurrent"),
+		nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -112,7 +112,8 @@ func (b *Broker) DialTerminal(t testing.TB, token, id, ticket string, change ...
 		}
 		return nil, p.Code
 	}
-	if said := res.Header.Get("Sec-WebSocket-Protocol"); said != api.TerminalProtocol || strings.Contains(strings.Join(res.Header.Values("Sec-WebSocket-Extensions"), ""), "deflate") {
+	if said := res.Header.Get("Sec-WebSocket-Protocol"); said != api.TerminalProtocol ||
+		strings.Contains(strings.Join(res.Header.Values("Sec-WebSocket-Extensions"), ""), "deflate") {
 		t.Errorf("the answer is %q, with %q", said, res.Header.Values("Sec-WebSocket-Extensions"))
 	}
 	conn.SetReadLimit(frame.Largest)
@@ -163,7 +164,8 @@ func (n *Node) TakeTerminal(t testing.TB) (wire.Delivery, *taskcatalog.Task, tas
 	if code != "" {
 		t.Fatalf("no token is minted: %s", code)
 	}
-	n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.TerminalOpenResult{Unit: "hostler-terminal-" + p.SessionID + ".service"}, taskcatalog.Report{})
+	n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.TerminalOpenResult{Unit: "hostler-terminal-" + p.SessionID + ".service"},
+		taskcatalog.Report{})
 	return d, task, p, reply.Secret
 }
 
@@ -230,7 +232,10 @@ func (n *Node) TerminalGone(t testing.TB, id, how string) (code string) {
 // LetIn makes an allocation's user on the node.
 func (n *Node) LetIn(t testing.TB, allocationID, username string) {
 	t.Helper()
-	params, err := taskcatalog.Encode(taskcatalog.ProvisionUserParams{AllocationID: allocationID, Username: username, SSHKeys: []string{testKey}})
+	params, err := taskcatalog.Encode(taskcatalog.ProvisionUserParams{
+		AllocationID: allocationID, Username: username,
+		SSHKeys: []string{testKey},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

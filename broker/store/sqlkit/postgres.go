@@ -63,6 +63,7 @@ func Lost(err error) bool {
 	var connect *pgconn.ConnectError
 	var op *net.OpError
 	return pgconn.SafeToRetry(err) || pgconn.Timeout(err) || errors.As(err, &connect) || errors.As(err, &op) ||
-		errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, driver.ErrBadConn) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET)
 }

@@ -42,7 +42,8 @@ var errClosed = errors.New("the store is closed")
 // NewWriter returns a writer on a pool of one connection: BEGIN and COMMIT must use the same one.
 func NewWriter(pool *sql.DB) *Writer {
 	return &Writer{
-		pool: pool, stmts: NewPrepared(pool), waiting: make(chan *closure, maxGroup), stop: make(chan struct{}), stopped: make(chan struct{}),
+		pool: pool, stmts: NewPrepared(pool), waiting: make(chan *closure, maxGroup), stop: make(chan struct{}),
+		stopped: make(chan struct{}),
 	}
 }
 

@@ -147,7 +147,8 @@ func (c *cluster) start(flags ...string) {
 		c.err = err
 		return
 	}
-	server := run(append([]string{"postgres", "-D", data, "-k", c.dir, "-h", "", "-c", "max_connections=200", "-c", "shared_buffers=64MB"}, flags...)...)
+	server := run(append([]string{"postgres", "-D", data, "-k", c.dir, "-h", "", "-c", "max_connections=200", "-c", "shared_buffers=64MB"},
+		flags...)...)
 	server.Stdout, server.Stderr = log, log
 	if err := server.Start(); err != nil {
 		c.err = err

@@ -77,7 +77,8 @@ func Report(t testing.TB, db *store.DB, nodeID string, r store.NodeReport) {
 	_, err = db.RecordRenewal(t.Context(), store.Renewal{
 		NodeID: nodeID, Epoch: old.Epoch, OldSerial: old.Serial, PublicKeyDigest: old.PublicKeyDigest, Report: r,
 		Cert: store.IssuedCert{
-			Serial: fmt.Sprintf("%s-%d", old.Serial, len(certs)), PEM: "renewed", PublicKey: []byte(nodeID), NotBefore: db.Now(), NotAfter: db.Now().Add(time.Hour),
+			Serial: fmt.Sprintf("%s-%d", old.Serial, len(certs)), PEM: "renewed", PublicKey: []byte(nodeID), NotBefore: db.Now(),
+			NotAfter: db.Now().Add(time.Hour),
 		},
 	})
 	if err != nil {

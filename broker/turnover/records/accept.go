@@ -12,7 +12,8 @@ func (n *Nodes) Accepted(ctx context.Context, runID string) (out []certificate.D
 	all, err := n.DB.AcceptedDowngrades(ctx, runID)
 	for _, a := range all {
 		out = append(out, certificate.Downgrade{
-			Device: a.Device, Asked: certificate.Method(a.Asked), Did: certificate.Method(a.Did), AcceptedBy: "operator " + a.By, Because: a.Reason,
+			Device: a.Device, Asked: certificate.Method(a.Asked), Did: certificate.Method(a.Did), AcceptedBy: "operator " + a.By,
+			Because: a.Reason,
 		})
 	}
 	return out, err

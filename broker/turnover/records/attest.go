@@ -63,7 +63,10 @@ func (n *Nodes) Attest(ctx context.Context, actor broker.Actor, node broker.Node
 	if err != nil {
 		return store.Attestation{}, err
 	}
-	kept := store.Attestation{ID: id, NodeID: node.ID, Site: node.Site, Kind: d.Kind, DeviceID: d.ID, Statement: statement, Digest: pki.Digest(file), IssuedAt: a.IssuedAt, File: file}
+	kept := store.Attestation{
+		ID: id, NodeID: node.ID, Site: node.Site, Kind: d.Kind, DeviceID: d.ID, Statement: statement,
+		Digest: pki.Digest(file), IssuedAt: a.IssuedAt, File: file,
+	}
 	return kept, n.DB.KeepAttestation(ctx, actor, kept, string(method)+", says "+a.Witness+" ("+id+")", w.Reason)
 }
 

@@ -18,7 +18,10 @@ func (n *Nodes) Proof(ctx context.Context, taskID string) (turnover.Proof, error
 	if err != nil {
 		return turnover.Proof{}, err
 	}
-	out := turnover.Proof{EndedAt: k.EndedAt, Task: certificate.Task{ID: k.ID, Type: k.Type, Version: k.Version, Outcome: k.Outcome, Digest: k.EnvelopeDigest}}
+	out := turnover.Proof{EndedAt: k.EndedAt, Task: certificate.Task{
+		ID: k.ID, Type: k.Type, Version: k.Version, Outcome: k.Outcome,
+		Digest: k.EnvelopeDigest,
+	}}
 	if len(k.Evidence) == 0 {
 		return out, nil
 	}
@@ -73,8 +76,9 @@ func (n *Nodes) Certify(ctx context.Context, c *certificate.Clean) (certificate.
 		return certificate.Verdict{}, err
 	}
 	row := store.CleanCertificate{
-		ID: c.ID, RunID: c.Run.ID, NodeID: c.Node.ID, NodeEpoch: c.Node.Epoch, Site: c.Node.Site, Mode: c.Run.Mode, MeetsPolicy: c.Verdict.MeetsPolicy,
-		Digest: pki.Digest(file), IssuedAt: c.IssuedAt, ValidUntil: c.ValidUntil, File: file,
+		ID: c.ID, RunID: c.Run.ID, NodeID: c.Node.ID, NodeEpoch: c.Node.Epoch, Site: c.Node.Site, Mode: c.Run.Mode,
+		MeetsPolicy: c.Verdict.MeetsPolicy,
+		Digest:      pki.Digest(file), IssuedAt: c.IssuedAt, ValidUntil: c.ValidUntil, File: file,
 	}
 	if c.Allocation != nil {
 		row.AllocationID = c.Allocation.ID

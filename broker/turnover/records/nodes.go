@@ -37,13 +37,19 @@ func (n *Nodes) Node(ctx context.Context, nodeID string) (broker.Node, error) {
 }
 
 // Disable implements turnover.Nodes.
-func (n *Nodes) Disable(ctx context.Context, nodeID, runID, reason string, from broker.NodeStatus, ends []string) ([]broker.Allocation, error) {
-	return n.DB.BeginTurnover(ctx, broker.System, store.Turnover{NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500), From: from}, ends...)
+func (n *Nodes) Disable(ctx context.Context, nodeID, runID, reason string, from broker.NodeStatus, ends []string) ([]broker.Allocation,
+	error,
+) {
+	return n.DB.BeginTurnover(ctx, broker.System, store.Turnover{
+		NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500),
+		From: from,
+	}, ends...)
 }
 
 // ForceRelease implements turnover.Nodes.
 func (n *Nodes) ForceRelease(ctx context.Context, nodeID, runID, reason string, ends []string) ([]broker.Allocation, error) {
-	return n.DB.ForceRelease(ctx, broker.System, store.Turnover{NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500)}, ends...)
+	return n.DB.ForceRelease(ctx, broker.System, store.Turnover{NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500)},
+		ends...)
 }
 
 // Allocations implements turnover.Nodes.
@@ -61,13 +67,15 @@ var quarantiners = map[broker.NodeStatus]broker.Owner{
 // Quarantine implements turnover.Nodes. The transaction reads the node's status, because its
 // agent may move the node at the same moment.
 func (n *Nodes) Quarantine(ctx context.Context, nodeID, reason string) error {
-	_, err := n.DB.Transition(ctx, broker.System, nodeID, store.Change{Owners: quarantiners, To: broker.Quarantined, OweTurnover: true, Reason: taskcatalog.Clean(reason, 500)})
+	_, err := n.DB.Transition(ctx, broker.System, nodeID,
+		store.Change{Owners: quarantiners, To: broker.Quarantined, OweTurnover: true, Reason: taskcatalog.Clean(reason, 500)})
 	return err
 }
 
 // Retire implements turnover.Nodes.
 func (n *Nodes) Retire(ctx context.Context, nodeID, runID, reason string) error {
-	_, err := n.DB.Transition(ctx, broker.System, nodeID, store.Change{To: broker.Retired, By: broker.OwnerTurnover, Reason: taskcatalog.Clean(reason, 500), CorrelationID: runID})
+	_, err := n.DB.Transition(ctx, broker.System, nodeID,
+		store.Change{To: broker.Retired, By: broker.OwnerTurnover, Reason: taskcatalog.Clean(reason, 500), CorrelationID: runID})
 	return err
 }
 
@@ -96,13 +104,15 @@ func (n *Nodes) Remove(ctx context.Context, nodeID, runID, reason string) error 
 	if err != nil || node.Status == broker.Removing || node.Status == broker.Deleted {
 		return err
 	}
-	_, err = n.DB.Transition(ctx, broker.System, nodeID, store.Change{To: broker.Removing, By: broker.OwnerTurnover, Reason: taskcatalog.Clean(reason, 500), CorrelationID: runID})
+	_, err = n.DB.Transition(ctx, broker.System, nodeID,
+		store.Change{To: broker.Removing, By: broker.OwnerTurnover, Reason: taskcatalog.Clean(reason, 500), CorrelationID: runID})
 	return err
 }
 
 // Deleted implements turnover.Nodes.
 func (n *Nodes) Deleted(ctx context.Context, nodeID, runID, reason string) error {
-	_, err := n.DB.Transition(ctx, broker.System, nodeID, store.Change{To: broker.Deleted, By: broker.OwnerTurnover, Reason: taskcatalog.Clean(reason, 500), CorrelationID: runID})
+	_, err := n.DB.Transition(ctx, broker.System, nodeID,
+		store.Change{To: broker.Deleted, By: broker.OwnerTurnover, Reason: taskcatalog.Clean(reason, 500), CorrelationID: runID})
 	return err
 }
 
@@ -118,7 +128,10 @@ func (n *Nodes) IdentityConflict(ctx context.Context, nodeID string) (time.Time,
 
 // Enable implements turnover.Nodes.
 func (n *Nodes) Enable(ctx context.Context, nodeID, runID, certificateID string, lifts turnover.Lifts) error {
-	return n.DB.EndTurnover(ctx, broker.System, store.Turnover{NodeID: nodeID, RunID: runID, Reason: "turned over: certificate " + certificateID, Lifts: store.Lifts(lifts)}, certificateID)
+	return n.DB.EndTurnover(ctx, broker.System, store.Turnover{
+		NodeID: nodeID, RunID: runID,
+		Reason: "turned over: certificate " + certificateID, Lifts: store.Lifts(lifts),
+	}, certificateID)
 }
 
 // Request implements taskstage.Tasks.

@@ -31,7 +31,8 @@ func outOfService(n broker.Node) error {
 	if n.Status == broker.Retired && n.TurnoverOwed {
 		return nil
 	}
-	return broker.Errorf(broker.Refused, "node_status", "cannot deploy the machine of node %s again: the node is %s, and no turnover waits for the deployment (find out why, then restart-clean)", n.ID, n.Status)
+	return broker.Errorf(broker.Refused, "node_status",
+		"cannot deploy the machine of node %s again: the node is %s, and no turnover waits for the deployment (find out why, then restart-clean)", n.ID, n.Status)
 }
 
 // Bound implements onboarding.Nodes: another node than the run's own.

@@ -21,8 +21,10 @@ func (n *Nodes) Reinstalled(ctx context.Context, nodeID, runID, taskID string) (
 		return nil, err
 	}
 	var result taskcatalog.ValidateCleanResult
-	if err := taskcatalog.DecodeStrict(k.Result, &result); err != nil || result.Baseline == nil || k.NodeID != nodeID || k.NodeEpoch != node.Epoch {
-		return nil, broker.Errorf(broker.Refused, "baseline_not_candidate", "cannot use the baseline of task %s for node %s: the task has no baseline of the node's present enrolment", taskID, nodeID)
+	if err := taskcatalog.DecodeStrict(k.Result, &result); err != nil || result.Baseline == nil || k.NodeID != nodeID ||
+		k.NodeEpoch != node.Epoch {
+		return nil, broker.Errorf(broker.Refused, "baseline_not_candidate",
+			"cannot use the baseline of task %s for node %s: the task has no baseline of the node's present enrolment", taskID, nodeID)
 	}
 	now := *result.Baseline
 	if node.BaselineDigest != "" {
@@ -31,7 +33,8 @@ func (n *Nodes) Reinstalled(ctx context.Context, nodeID, runID, taskID string) (
 			return nil, err
 		}
 		if pki.Digest(raw) != node.BaselineDigest {
-			return nil, broker.Errorf(broker.Refused, "baseline_untrusted", "cannot use the baseline of node %s: its content does not match its digest (the database may have been changed)", nodeID)
+			return nil, broker.Errorf(broker.Refused, "baseline_untrusted",
+				"cannot use the baseline of node %s: its content does not match its digest (the database may have been changed)", nodeID)
 		}
 		var was taskcatalog.Baseline
 		if err := taskcatalog.DecodeStrict(raw, &was); err != nil {
@@ -53,5 +56,6 @@ func (n *Nodes) Reinstalled(ctx context.Context, nodeID, runID, taskID string) (
 	if err := n.DB.RecordDisks(ctx, broker.System, nodeID, node.EnrolledAt, "reinstalled by run "+runID); err != nil {
 		return nil, err
 	}
-	return nil, n.DB.SaveBaseline(ctx, broker.System, nodeID, pki.Digest(raw), raw, "reinstalled by run "+runID+": only values differ that each installation generates")
+	return nil, n.DB.SaveBaseline(ctx, broker.System, nodeID, pki.Digest(raw), raw,
+		"reinstalled by run "+runID+": only values differ that each installation generates")
 }

@@ -49,7 +49,8 @@ func (s *Silence) checkSite(ctx context.Context, site string) error {
 	}
 	kind := turnover.SoftReset.Kind()
 	stopped, err := db.Runs(ctx, chain.Filter{
-		Site: site, Kind: kind, Stage: "drain_node", Class: chain.Class(broker.AgentSilent), Statuses: []chain.Status{chain.FailedRetryable, chain.FailedManual}, Limit: 1000,
+		Site: site, Kind: kind, Stage: "drain_node", Class: chain.Class(broker.AgentSilent),
+		Statuses: []chain.Status{chain.FailedRetryable, chain.FailedManual}, Limit: 1000,
 	})
 	err = errors.Join(err, s.begin(ctx, site, stopped))
 	given, failed := db.Unfollowed(ctx, site, kind, broker.System.Name, turnover.SilentCancelReason, turnover.FollowerOf(""))
@@ -85,7 +86,8 @@ func (s *Silence) begin(ctx context.Context, site string, stopped []chain.Record
 		return err
 	}
 	db := s.Starts.DB
-	many, failed := db.GivenUp(ctx, site, turnover.SoftReset.Kind(), broker.System.Name, turnover.SilentCancelReason, turnover.FollowerOf(""), db.Now().Add(-simultaneousTime))
+	many, failed := db.GivenUp(ctx, site, turnover.SoftReset.Kind(), broker.System.Name, turnover.SilentCancelReason,
+		turnover.FollowerOf(""), db.Now().Add(-simultaneousTime))
 	if failed != nil {
 		return errors.Join(err, failed)
 	}
@@ -124,13 +126,17 @@ func (s *Silence) giveUp(ctx context.Context, r chain.Record) error {
 // holdBack leaves a run to a person, for good: its failure code is no longer that of silence.
 func (s *Silence) holdBack(ctx context.Context, d silentRun, many int) error {
 	reason, says := turnover.HoldReason(d.Site, many, d.policy.SilentReimagesAtOnce)
-	s.Log.Warn("a silent node is not reimaged: too many nodes would be reimaged at once", zap.String("run", d.ID), zap.String("site", d.Site), zap.Int("nodes", many), zap.Int("most", d.policy.SilentReimagesAtOnce))
+	s.Log.Warn("a silent node is not reimaged: too many nodes would be reimaged at once", zap.String("run", d.ID),
+		zap.String("site", d.Site), zap.Int("nodes", many), zap.Int("most", d.policy.SilentReimagesAtOnce))
 	return s.orderStopped(ctx, d.Record, chain.Order{Action: chain.MarkManual, Reason: reason, Says: &says})
 }
 
 // orderStopped sends an order for a run as it was seen.
 func (s *Silence) orderStopped(ctx context.Context, r chain.Record, o chain.Order) error {
-	o.ID, o.Actor, o.Seen, o.OnlyStopped = r.ID, chain.Actor{Name: broker.System.Name}, &chain.Seen{Stage: r.Stage, Class: r.Failure.Class}, true
+	o.ID, o.Actor, o.Seen, o.OnlyStopped = r.ID, chain.Actor{Name: broker.System.Name}, &chain.Seen{
+		Stage: r.Stage,
+		Class: r.Failure.Class,
+	}, true
 	_, err := s.Starts.Runs.Act(ctx, o)
 	return ignoreRefused(err) // somebody was faster, and their action stands
 }

@@ -81,8 +81,11 @@ func (s *Starts) Start(ctx context.Context, judged broker.Node, id, reason strin
 	switch {
 	case err != nil:
 		return "", err
-	case n.Status != judged.Status || n.Epoch != judged.Epoch || n.MAASSystemID != judged.MAASSystemID || n.Site != judged.Site || n.TurnoverOwed:
-		return "", broker.Errorf(broker.Refused, "node_moved", "cannot take node %s out of the fleet: the node was %s, and is now %s (the next check judges it again)", n.ID, judged.Status, n.Status)
+	case n.Status != judged.Status || n.Epoch != judged.Epoch || n.MAASSystemID != judged.MAASSystemID || n.Site != judged.Site ||
+		n.TurnoverOwed:
+		return "", broker.Errorf(broker.Refused, "node_moved",
+			"cannot take node %s out of the fleet: the node was %s, and is now %s (the next check judges it again)", n.ID, judged.Status,
+			n.Status)
 	}
 	all, err := s.DB.SettledAllocations(ctx, n.ID)
 	if err != nil {
@@ -95,7 +98,10 @@ func (s *Starts) Start(ctx context.Context, judged broker.Node, id, reason strin
 	if err != nil {
 		return "", err
 	}
-	t, locks, err := turnover.New(n, at, turnover.Request{Mode: turnover.FullDecommission, Reason: reason, RequestedBy: broker.System.Name, From: judged.Status})
+	t, locks, err := turnover.New(n, at, turnover.Request{
+		Mode: turnover.FullDecommission, Reason: reason, RequestedBy: broker.System.Name,
+		From: judged.Status,
+	})
 	if err != nil {
 		return "", err
 	}

@@ -47,7 +47,8 @@ func (b *Book) Request(_ context.Context, t taskstage.Task) (broker.Task, error)
 		}
 		id := fmt.Sprintf("t-%06d", b.made)
 		k = &broker.Task{
-			ID: id, NodeID: m.ID, NodeEpoch: m.Epoch, Type: t.Type, Version: typ.Version, Params: raw(t.Params), EnvelopeDigest: pki.Digest([]byte(id)),
+			ID: id, NodeID: m.ID, NodeEpoch: m.Epoch, Type: t.Type, Version: typ.Version, Params: raw(t.Params),
+			EnvelopeDigest: pki.Digest([]byte(id)),
 			IdempotencyKey: t.Key, CorrelationID: t.RunID, Status: broker.TaskQueued, IssuedAt: b.Now(), NotAfter: b.Now().Add(time.Hour),
 		}
 		b.tasks[key] = k
@@ -193,10 +194,14 @@ func (b *Book) result(m *Machine, k *broker.Task, ev *taskcatalog.Evidence) any 
 
 func scrubbed(m *Machine, ev *taskcatalog.Evidence) taskcatalog.GPUScrubResult {
 	var total, covered, none uint64 = 80 << 30, 79 << 30, 0
-	out := taskcatalog.GPUScrubResult{Verdict: taskcatalog.VerdictClean, Assurance: taskcatalog.GPUAssurance{Overwrite: taskcatalog.OverwriteVerified, Reset: taskcatalog.ResetProven}}
+	out := taskcatalog.GPUScrubResult{
+		Verdict:   taskcatalog.VerdictClean,
+		Assurance: taskcatalog.GPUAssurance{Overwrite: taskcatalog.OverwriteVerified, Reset: taskcatalog.ResetProven},
+	}
 	for _, g := range m.Parts.GPUs {
 		row := taskcatalog.GPUScrubbed{
-			Vendor: g.Vendor, UUID: g.UUID, Serial: g.Serial, Verdict: taskcatalog.VerdictClean, Assurance: out.Assurance, TotalBytes: &total, CoveredBytes: &covered,
+			Vendor: g.Vendor, UUID: g.UUID, Serial: g.Serial, Verdict: taskcatalog.VerdictClean, Assurance: out.Assurance,
+			TotalBytes: &total, CoveredBytes: &covered,
 			MismatchedWords: &none, RemainingWords: &none, ReadBackBytes: &covered, ProbedBytes: &covered, ProbedNonZeroWords: &none,
 		}
 		if code, bad := m.Faulty[g.UUID]; bad {
@@ -219,7 +224,10 @@ func (b *Book) Proof(_ context.Context, taskID string) (turnover.Proof, error) {
 		if k.ID != taskID {
 			continue
 		}
-		out := turnover.Proof{EndedAt: k.EndedAt, Task: certificate.Task{ID: k.ID, Type: k.Type, Version: k.Version, Outcome: k.Outcome, Digest: k.EnvelopeDigest}}
+		out := turnover.Proof{EndedAt: k.EndedAt, Task: certificate.Task{
+			ID: k.ID, Type: k.Type, Version: k.Version, Outcome: k.Outcome,
+			Digest: k.EnvelopeDigest,
+		}}
 		if len(k.Evidence) == 0 {
 			return out, nil
 		}
@@ -254,7 +262,8 @@ func (m *Machine) runsFrom(k *broker.Task) bool {
 		return false
 	}
 	return slices.ContainsFunc(m.Parts.Facts.Disks, func(d taskcatalog.DiskFacts) bool {
-		return d.System && slices.ContainsFunc(p.Disks, func(n taskcatalog.DiskName) bool { return n.Serial == d.Serial && n.WWN == d.WWID })
+		return d.System &&
+			slices.ContainsFunc(p.Disks, func(n taskcatalog.DiskName) bool { return n.Serial == d.Serial && n.WWN == d.WWID })
 	})
 }
 
@@ -265,8 +274,10 @@ func (b *Book) erased(m *Machine, k *broker.Task) taskcatalog.DiskEraseResult {
 	var out taskcatalog.DiskEraseResult
 	for _, d := range p.Disks {
 		row := taskcatalog.ErasedDisk{
-			Serial: d.Serial, WWN: d.WWN, Model: d.Model, SizeBytes: d.SizeBytes, Asked: taskcatalog.MethodOverwrite, Method: taskcatalog.MethodOverwrite,
-			Verification: taskcatalog.OverwriteVerified, CoveredBytes: uint64(d.SizeBytes) - m.Short, OfBytes: uint64(d.SizeBytes) - m.Short, Verdict: taskcatalog.VerdictClean,
+			Serial: d.Serial, WWN: d.WWN, Model: d.Model, SizeBytes: d.SizeBytes, Asked: taskcatalog.MethodOverwrite,
+			Method:       taskcatalog.MethodOverwrite,
+			Verification: taskcatalog.OverwriteVerified, CoveredBytes: uint64(d.SizeBytes) - m.Short,
+			OfBytes: uint64(d.SizeBytes) - m.Short, Verdict: taskcatalog.VerdictClean,
 		}
 		if m.Better != "" {
 			row.Asked = m.Better

@@ -15,7 +15,10 @@ func (b *Book) LetIn(id, allocation, tenant string, root bool) bool {
 	if m.Status != broker.Active || m.drain || m.denied || b.InRun != nil && b.InRun(id) != "" {
 		return false
 	}
-	m.Users = append(m.Users, broker.Allocation{ID: allocation, NodeID: id, Username: "u-" + allocation, Tenant: tenant, HadRoot: root, Since: b.Now()})
+	m.Users = append(m.Users, broker.Allocation{
+		ID: allocation, NodeID: id, Username: "u-" + allocation, Tenant: tenant, HadRoot: root,
+		Since: b.Now(),
+	})
 	return true
 }
 

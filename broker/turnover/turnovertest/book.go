@@ -48,7 +48,8 @@ func New(t testing.TB, now func() time.Time) *Book {
 	t.Helper()
 	return &Book{
 		Now: now, t: t, ca: pkitest.NewAt(t, now()),
-		accepts: map[string][]certificate.Downgrade{}, nodes: map[string]*Machine{}, files: map[string][]byte{}, owed: map[string]certificate.Verdict{}, of: map[string]string{}, epoch: map[string]int64{}, tasks: map[string]*broker.Task{},
+		accepts: map[string][]certificate.Downgrade{}, nodes: map[string]*Machine{}, files: map[string][]byte{},
+		owed: map[string]certificate.Verdict{}, of: map[string]string{}, epoch: map[string]int64{}, tasks: map[string]*broker.Task{},
 	}
 }
 

@@ -72,8 +72,14 @@ type issued struct {
 func (b *Book) Add(id string, gpus int) *Machine {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	m := &Machine{Node: broker.Node{ID: id, Hostname: "gpu-" + id[len(id)-2:], Site: "dc1", SKU: "h100", Status: broker.Active, Epoch: 1, AgentVersion: "0.1.0"}}
-	m.Parts.Devices = []broker.Device{{Kind: broker.DeviceDisk, ID: "BOSS-" + id, Model: "BOSS", State: broker.DeviceFound, Role: broker.RoleSystem}}
+	m := &Machine{Node: broker.Node{
+		ID: id, Hostname: "gpu-" + id[len(id)-2:], Site: "dc1", SKU: "h100", Status: broker.Active, Epoch: 1,
+		AgentVersion: "0.1.0",
+	}}
+	m.Parts.Devices = []broker.Device{{
+		Kind: broker.DeviceDisk, ID: "BOSS-" + id, Model: "BOSS", State: broker.DeviceFound,
+		Role: broker.RoleSystem,
+	}}
 	m.Parts.Facts.ChassisSerial = "CH-" + id
 	m.Parts.Facts.Disks = []taskcatalog.DiskFacts{{Name: "sda", Serial: "BOSS-" + id, System: true}}
 	for i := range gpus {

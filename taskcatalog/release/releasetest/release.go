@@ -54,7 +54,8 @@ func Sign(t testing.TB, digest string, key crypto.Signer) release.Signature {
 func Bundle(t testing.TB, digest string, key crypto.Signer) []byte {
 	t.Helper()
 	const kind = "application/vnd.in-toto+json"
-	statement := fmt.Appendf(nil, `{"_type":"https://in-toto.io/Statement/v1","subject":[{"digest":{"sha256":%q},"annotations":{}}],"predicateType":"https://sigstore.dev/cosign/sign/v1","predicate":{}}`, strings.TrimPrefix(digest, "sha256:"))
+	statement := fmt.Appendf(nil,
+		`{"_type":"https://in-toto.io/Statement/v1","subject":[{"digest":{"sha256":%q},"annotations":{}}],"predicateType":"https://sigstore.dev/cosign/sign/v1","predicate":{}}`, strings.TrimPrefix(digest, "sha256:"))
 	sum := sha256.Sum256(dsse.PAE(kind, statement))
 	sig, err := key.Sign(rand.Reader, sum[:], crypto.SHA256)
 	if err != nil {

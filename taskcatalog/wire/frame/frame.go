@@ -246,7 +246,10 @@ const (
 )
 
 // signals are the permitted signals of an operator.
-var signals = map[string]bool{"HUP": true, "INT": true, "QUIT": true, "TERM": true, "KILL": true, "USR1": true, "USR2": true, "CONT": true, "TSTP": true}
+var signals = map[string]bool{
+	"HUP": true, "INT": true, "QUIT": true, "TERM": true, "KILL": true, "USR1": true, "USR2": true, "CONT": true,
+	"TSTP": true,
+}
 
 // upper reports whether a signal's name is empty or consists of capitals, digits and signs.
 func upper(s string) bool {

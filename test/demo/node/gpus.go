@@ -28,7 +28,8 @@ func (d *demo) gpuRootfs() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := fakegpu.Rootfs(f, "nvidia", fmt.Sprintf("devices %d", gpus), "memory "+gpuMemory, "reserved 1M", "scrub_on_free off"); err != nil {
+	if err := fakegpu.Rootfs(f, "nvidia", fmt.Sprintf("devices %d", gpus), "memory "+gpuMemory, "reserved 1M",
+		"scrub_on_free off"); err != nil {
 		return "", err
 	}
 	return name, f.Close()
@@ -124,7 +125,8 @@ func (d *demo) scrubbed(ctx context.Context) error {
 	if err := d.vramOf(ctx, lyingGPU); err != nil {
 		return err
 	}
-	d.Saw("%d words of the last tenant's found in the memory of %d GPUs; %d overwritten, verified and looked at again: clean", residue, held, clean)
+	d.Saw("%d words of the last tenant's found in the memory of %d GPUs; %d overwritten, verified and looked at again: clean", residue,
+		held, clean)
 	d.Saw("one GPU that keeps old data is not_clean by itself, and stops the turnover: a GPU's word is not taken")
 	return nil
 }

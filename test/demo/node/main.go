@@ -6,7 +6,8 @@ import (
 )
 
 func main() {
-	play.Main("demo", "Hostler looks after GPU machines between two tenants. This is one such machine, in QEMU, and a MAAS region, simulated.",
+	play.Main("demo",
+		"Hostler looks after GPU machines between two tenants. This is one such machine, in QEMU, and a MAAS region, simulated.",
 		func(p *play.Play, image *qemu.Image) ([]play.Scene, []string) {
 			d := &demo{Play: p, image: image}
 			scenes := []play.Scene{

@@ -23,7 +23,8 @@ func (d *demo) site(ctx context.Context) error {
 	if d.Rack, err = lab.NewRack(d.image, qemu.Config{Name: node, Rootfs: rootfs}, maassim.Box(1)); err != nil {
 		return err
 	}
-	d.Say("A simulated MAAS 3.6 at %s has one machine in its rack, switched off, that nobody knows. Its BMC is at %s.", d.Rack.At("127.0.0.1"), d.Rack.Box.BMC.Address)
+	d.Say("A simulated MAAS 3.6 at %s has one machine in its rack, switched off, that nobody knows. Its BMC is at %s.",
+		d.Rack.At("127.0.0.1"), d.Rack.Box.BMC.Address)
 	d.Say("What is installed on it boots as a QEMU guest, and asks the region for its data, as a machine does.")
 	d.Say("It boots from its only disk, which nobody can erase under the running system: this site accepts that files are deleted there")
 	d.Say("(accept_system_disk), which stands on each certificate as a downgrade. By default such a machine is reimaged: docs/how-to/turnover.md.")
@@ -31,7 +32,8 @@ func (d *demo) site(ctx context.Context) error {
 		return err
 	}
 	d.Saw("a site whose MAAS took the token before it was kept, and which lacks nothing")
-	return d.Hostler(ctx, 3, "sku", "create", sku, "--gpu-vendor", "nvidia", "--gpu-model", "H100", "--gpu-count", fmt.Sprint(gpus), "--gpu-memory", gpuMemory+"iB")
+	return d.Hostler(ctx, 3, "sku", "create", sku, "--gpu-vendor", "nvidia", "--gpu-model", "H100", "--gpu-count", fmt.Sprint(gpus),
+		"--gpu-memory", gpuMemory+"iB")
 }
 
 func (d *demo) machine() []string {
@@ -67,7 +69,8 @@ func (d *demo) onboard(ctx context.Context) error {
 	if d.token, err = d.Token(node); err != nil {
 		return err
 	}
-	d.Saw("a machine went from its BMC's address to an active node in %s, with MAAS's answers lost and the broker killed on the way:", d.Elapsed())
+	d.Saw("a machine went from its BMC's address to an active node in %s, with MAAS's answers lost and the broker killed on the way:",
+		d.Elapsed())
 	d.Saw("one deployment, and no operator")
 	if err := d.Hostler(ctx, 8, "task", "enqueue", node, "node.heartbeat_check", "--wait"); err != nil {
 		return err

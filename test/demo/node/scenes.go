@@ -37,7 +37,8 @@ const canary = "secret-canary"
 // residue lists a careless or hostile tenant's leftovers. For each there is a check that must find
 // it, and a cleaner that must remove it.
 var residue = []struct{ what, command string }{
-	{"files in /tmp, /var/tmp and /dev/shm", "echo " + canary + " > /tmp/model.bin; echo " + canary + " > /var/tmp/weights; echo " + canary + " > /dev/shm/cache"},
+	{"files in /tmp, /var/tmp and /dev/shm", "echo " + canary + " > /tmp/model.bin; echo " + canary + " > /var/tmp/weights; echo " +
+		canary + " > /dev/shm/cache"},
 	{"a process that outlives the session", "setsid nohup sleep 86400 > /dev/null 2>&1 < /dev/null &"},
 	{"a cron entry", "echo '* * * * * true' | crontab -"},
 	{"a shared-memory segment", "ipcmk --shmem 65536 > /dev/null"},
@@ -90,7 +91,8 @@ func (d *demo) evidence(ctx context.Context) error {
 
 // nothingLeft searches the machine itself for the tenant's leftovers, independently of the agent.
 func (d *demo) nothingLeft(ctx context.Context) error {
-	found, err := d.Guest().Run(ctx, "grep", "-rlI", canary, "/tmp", "/var/tmp", "/dev/shm", "/home", "/var/spool", "/etc", "/root", "/opt", "/srv")
+	found, err := d.Guest().Run(ctx, "grep", "-rlI", canary, "/tmp", "/var/tmp", "/dev/shm", "/home", "/var/spool", "/etc", "/root", "/opt",
+		"/srv")
 	if found.Exit != 1 { // 1: grep found nothing
 		return fmt.Errorf("still on the node: %s %w", found.Stdout, err)
 	}

@@ -101,14 +101,19 @@ func (d *demo) site(ctx context.Context) error {
 		bmc = box.BMC
 	}
 	sim.Arrange(maassim.Arranged{Hardware: maassim.Box(taken), Status: maassim.Deployed, Owner: "somebody", Hostname: db, PowerOn: true})
-	d.Say("A simulated MAAS 3.6 at %s has %d new machines in its rack. It has deployed %s, which is somebody's.", d.region.At("127.0.0.1"), late, db)
+	d.Say("A simulated MAAS 3.6 at %s has %d new machines in its rack. It has deployed %s, which is somebody's.", d.region.At("127.0.0.1"),
+		late, db)
 	key, password, profiles := d.Lab.Path("maas.key"), d.Lab.Path("bmc.pw"), d.Lab.Path("profiles.yaml")
-	if err := errors.Join(os.WriteFile(profiles, simnode.Profiles, 0o600), os.WriteFile(key, []byte(d.region.APIKey()+"\n"), 0o600), os.WriteFile(password, []byte(bmc.Password+"\n"), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(profiles, simnode.Profiles, 0o600), os.WriteFile(key, []byte(d.region.APIKey()+"\n"), 0o600),
+		os.WriteFile(password, []byte(bmc.Password+"\n"), 0o600)); err != nil {
 		return err
 	}
 	for _, args := range [][]string{
 		{"resolver", "push", profiles, "--nodes", "all", "--version", "simulated"},
-		{"site", "create", dc, "--region-code", "eu-1", "--api-base-url", d.region.At("127.0.0.1") + "/MAAS", "--pxe-iface", "ens19", "--node-pxe-iface", "eno8303"},
+		{
+			"site", "create", dc, "--region-code", "eu-1", "--api-base-url", d.region.At("127.0.0.1") + "/MAAS", "--pxe-iface", "ens19",
+			"--node-pxe-iface", "eno8303",
+		},
 		{"site", "credentials", dc, "--maas-token-file", key, "--power-user", bmc.User, "--power-password-file", password},
 		{"site", "profile", "update", dc, "default", "--set", "hardware_sync_interval=3m"},
 		{
@@ -143,7 +148,8 @@ func (d *demo) batch(ctx context.Context) error {
 		switch {
 		case o.Status == "completed":
 			good++
-		case o.Hostname == hostname(blank) && o.Status == "failed_manual_intervention" && o.Class == "hardware_mismatch" && o.Code == "boot_disk_missing" && o.Next != "":
+		case o.Hostname == hostname(blank) && o.Status == "failed_manual_intervention" && o.Class == "hardware_mismatch" &&
+			o.Code == "boot_disk_missing" && o.Next != "":
 			d.failed = o
 		}
 	}
@@ -216,7 +222,8 @@ func (d *demo) mend(ctx context.Context) error {
 
 func (d *demo) typo(ctx context.Context) error {
 	before := len(d.region.History(maassim.Box(taken).Serial))
-	err := refused(d.Watched(ctx, 0, "onboarding", "start", "--site", dc, "--sku", sku, "--hostname", db, "--ipmi-ip", maassim.Box(late).BMC.Address, "--wait"))
+	err := refused(d.Watched(ctx, 0, "onboarding", "start", "--site", dc, "--sku", sku, "--hostname", db, "--ipmi-ip",
+		maassim.Box(late).BMC.Address, "--wait"))
 	if err != nil {
 		return err
 	}
@@ -241,7 +248,8 @@ func (d *demo) freeze(ctx context.Context) error {
 	if err := d.Hostler(ctx, 4, "freeze", "--site", dc, "--reason", "the fabric is being rewired"); err != nil {
 		return err
 	}
-	if err := d.Hostler(ctx, 3, "onboarding", "start", "--site", dc, "--sku", sku, "--hostname", hostname(late), "--ipmi-ip", maassim.Box(late).BMC.Address); err != nil {
+	if err := d.Hostler(ctx, 3, "onboarding", "start", "--site", dc, "--sku", sku, "--hostname", hostname(late), "--ipmi-ip",
+		maassim.Box(late).BMC.Address); err != nil {
 		return err
 	}
 	all, err := d.all(ctx)

@@ -136,7 +136,8 @@ func (p *Play) tenantArgs(node, allocation, tenant string, more map[string]any) 
 		return nil, err
 	}
 	params := map[string]any{
-		"allocation_id": allocation, "username": tenant, "tenant": tenant, "ssh_keys": []string{strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))},
+		"allocation_id": allocation, "username": tenant, "tenant": tenant,
+		"ssh_keys": []string{strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))},
 	}
 	for name, v := range more {
 		params[name] = v
@@ -194,7 +195,10 @@ func (p *Play) ByHand(ctx context.Context, image *qemu.Image, node, config strin
 		return err
 	}
 	config = fmt.Sprintf("broker: %s\nca_sha256: %s\ntoken_file: /etc/hostler-agent/enroll.token\n%s", made.URL, made.CASHA256, config)
-	for name, content := range map[string][]byte{"/root/agent.deb": raw, "/root/config.yaml": []byte(config), "/root/enroll.token": []byte(made.Token + "\n")} {
+	for name, content := range map[string][]byte{
+		"/root/agent.deb": raw, "/root/config.yaml": []byte(config),
+		"/root/enroll.token": []byte(made.Token + "\n"),
+	} {
 		if err := p.Alone.Put(ctx, name, content, 0o600); err != nil {
 			return err
 		}

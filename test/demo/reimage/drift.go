@@ -16,7 +16,8 @@ import (
 
 func (d *demo) drift(ctx context.Context) error {
 	d.Say("A new site only observes. This one shall act on a machine that is released behind its back:")
-	if err := d.Hostler(ctx, 4, "site", "reconcile", "set", site, "released=act", "--confirm", "10s", "--reason", "read the list for a week"); err != nil {
+	if err := d.Hostler(ctx, 4, "site", "reconcile", "set", site, "released=act", "--confirm", "10s", "--reason",
+		"read the list for a week"); err != nil {
 		return err
 	}
 	m, has := d.Rack.Of(node)
@@ -63,7 +64,8 @@ func (d *demo) erase(ctx context.Context) error {
 	if drive.Serial != d.drive.Serial {
 		return fmt.Errorf("nvme0n1 is %+v", drive)
 	}
-	d.Say("The guest mounts a disk over the network (NVMe/TCP), serial %s. An erase names the drive, and that disk by mistake:", network.Serial)
+	d.Say("The guest mounts a disk over the network (NVMe/TCP), serial %s. An erase names the drive, and that disk by mistake:",
+		network.Serial)
 	before, err := os.ReadFile(d.drive.File)
 	if err != nil {
 		return err
@@ -95,7 +97,8 @@ func (d *demo) erase(ctx context.Context) error {
 	if err := d.clean(); err != nil {
 		return err
 	}
-	d.Saw("the drive was erased by its own command (%s, %s), and the file that it is holds nothing of %s's any more", row.Method, row.Verification, tenant)
+	d.Saw("the drive was erased by its own command (%s, %s), and the file that it is holds nothing of %s's any more", row.Method,
+		row.Verification, tenant)
 	return nil
 }
 

@@ -6,7 +6,8 @@ import (
 )
 
 func main() {
-	play.Main("demo-reimage", "A tenant had root on a machine. What it says of itself is worth nothing from then on. MAAS is simulated, the machine is a QEMU guest.",
+	play.Main("demo-reimage",
+		"A tenant had root on a machine. What it says of itself is worth nothing from then on. MAAS is simulated, the machine is a QEMU guest.",
 		func(p *play.Play, image *qemu.Image) ([]play.Scene, []string) {
 			d := &demo{Play: p, image: image}
 			scenes := []play.Scene{

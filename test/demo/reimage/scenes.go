@@ -50,7 +50,8 @@ func (d *demo) site(ctx context.Context) (err error) {
 }
 
 func (d *demo) onboard(ctx context.Context) error {
-	if err := d.Watched(ctx, 12, "onboarding", "start", "--site", site, "--hostname", node, "--ipmi-ip", d.Rack.Box.BMC.Address, "--sku", sku, "--wait"); err != nil {
+	if err := d.Watched(ctx, 12, "onboarding", "start", "--site", site, "--hostname", node, "--ipmi-ip", d.Rack.Box.BMC.Address, "--sku",
+		sku, "--wait"); err != nil {
 		return err
 	}
 	n, err := d.Node(ctx, node)
@@ -88,7 +89,8 @@ func (d *demo) tenant(ctx context.Context) error {
 
 // soil fills the drive with the tenant's data and checks the drive's file from outside.
 func (d *demo) soil(ctx context.Context) error {
-	if _, err := d.InGuest(ctx, "sh", "-c", "yes '"+canary+"' | dd of=/dev/nvme0n1 bs=1M iflag=fullblock oflag=direct status=none || true"); err != nil {
+	if _, err := d.InGuest(ctx, "sh", "-c", "yes '"+canary+
+		"' | dd of=/dev/nvme0n1 bs=1M iflag=fullblock oflag=direct status=none || true"); err != nil {
 		return err
 	}
 	n, err := d.drive.Count(canary)
@@ -112,7 +114,8 @@ func (d *demo) clean() error {
 }
 
 func (d *demo) decommission(ctx context.Context) error {
-	if err := d.Watched(ctx, 40, "decommission", "start", node, "--mode", "full_decommission", "--reason", "sold", "--yes", "--wait"); err != nil {
+	if err := d.Watched(ctx, 40, "decommission", "start", node, "--mode", "full_decommission", "--reason", "sold", "--yes",
+		"--wait"); err != nil {
 		return err
 	}
 	n, err := d.Node(ctx, d.id)
@@ -132,7 +135,10 @@ func (d *demo) decommission(ctx context.Context) error {
 		d.Say("The identity %s is refused: %s", whose, code)
 	}
 	d.Say("Somebody brings it back by its id:")
-	for _, args := range [][]string{{"node", "activate", d.id, "--override", "--reason", "we need it"}, {"node", "token", "extend", d.id, "--reason", "we need it"}} {
+	for _, args := range [][]string{
+		{"node", "activate", d.id, "--override", "--reason", "we need it"},
+		{"node", "token", "extend", d.id, "--reason", "we need it"},
+	} {
 		if err := d.Refused(ctx, args, "deleted"); err != nil {
 			return err
 		}

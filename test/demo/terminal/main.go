@@ -6,7 +6,8 @@ import (
 )
 
 func main() {
-	play.Main("demo-terminal", "On-call people need a shell on a machine that listens on nothing, and a record that cannot be lost. A QEMU guest is the machine.",
+	play.Main("demo-terminal",
+		"On-call people need a shell on a machine that listens on nothing, and a record that cannot be lost. A QEMU guest is the machine.",
 		func(p *play.Play, image *qemu.Image) ([]play.Scene, []string) {
 			d := &demo{Play: p, image: image}
 			scenes := []play.Scene{

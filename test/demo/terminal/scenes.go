@@ -116,7 +116,8 @@ func (d *demo) restart(ctx context.Context) error {
 		return fmt.Errorf("the operator was told of a break: %q", d.session.Text())
 	}
 	d.show()
-	d.Saw("the agent was restarted (process %s, then %s), and the shell answered %.1f s after the order, with what it held", before, after, took.Seconds())
+	d.Saw("the agent was restarted (process %s, then %s), and the shell answered %.1f s after the order, with what it held", before, after,
+		took.Seconds())
 	return nil
 }
 

@@ -6,7 +6,8 @@ import (
 )
 
 func main() {
-	play.Main("demo-update", "The agents of a fleet are changed every week, and one bad release must not cost a way to the machine. A QEMU guest is the machine, the registry is real.",
+	play.Main("demo-update",
+		"The agents of a fleet are changed every week, and one bad release must not cost a way to the machine. A QEMU guest is the machine, the registry is real.",
 		func(p *play.Play, image *qemu.Image) ([]play.Scene, []string) {
 			d := &demo{Play: p, image: image}
 			scenes := []play.Scene{

@@ -82,7 +82,10 @@ type rollout struct {
 }
 
 func (d *demo) start(version string) []string {
-	return []string{"rollout", "start", "--release", version, "--nodes", "all", "--canary", "1", "--soak", "5s", "--max-failures", "1", "--reason", "this week's agent", "--wait"}
+	return []string{
+		"rollout", "start", "--release", version, "--nodes", "all", "--canary", "1", "--soak", "5s", "--max-failures", "1",
+		"--reason", "this week's agent", "--wait",
+	}
 }
 
 func (d *demo) last(ctx context.Context) (r rollout, err error) {
@@ -128,7 +131,8 @@ func (d *demo) rollOut(ctx context.Context) error {
 	if err != nil || res.Outcome != taskcatalog.UpdateConfirmed {
 		return fmt.Errorf("the node says %+v: %w", res, err)
 	}
-	d.Saw("%s came to the node by the registry's digest and a release key's signature: %.1f s from the stop of %s until %s was confirmed", good, res.SwitchSeconds, d.first, good)
+	d.Saw("%s came to the node by the registry's digest and a release key's signature: %.1f s from the stop of %s until %s was confirmed",
+		good, res.SwitchSeconds, d.first, good)
 	return d.Hostler(ctx, 20, "node", "agent-lifecycle", node)
 }
 
@@ -172,7 +176,8 @@ func (d *demo) broken(ctx context.Context) error {
 	if err != nil || res.Outcome != taskcatalog.UpdateRolledBack {
 		return fmt.Errorf("the node says %+v: %w", res, err)
 	}
-	d.Saw("%s was put back by the node's own watcher: %s was ready again %.1f s after %s had first ended (%s)", broken, good, res.SwitchSeconds, broken, res.Reason)
+	d.Saw("%s was put back by the node's own watcher: %s was ready again %.1f s after %s had first ended (%s)", broken, good,
+		res.SwitchSeconds, broken, res.Reason)
 	d.Saw("the rollout paused by itself (%s), and no other node would have been given it", r.Code)
 	return nil
 }

@@ -113,7 +113,10 @@ func (h *Hall) connect() (root string, err error) {
 	if err != nil {
 		return "", err
 	}
-	h.Operator = client.New(client.Options{Broker: file.Broker, Roots: roots, Token: strings.TrimSpace(string(token)), Version: "fleet", Now: time.Now})
+	h.Operator = client.New(client.Options{
+		Broker: file.Broker, Roots: roots, Token: strings.TrimSpace(string(token)), Version: "fleet",
+		Now: time.Now,
+	})
 	h.http = &http.Client{Transport: &http.Transport{TLSClientConfig: pki.ClientConfig(roots, nil, time.Now)}, Timeout: 10 * time.Second}
 	return pki.Fingerprint(cert), nil
 }

@@ -30,7 +30,10 @@ func Package(program, folder string) (file string, err error) {
 	}
 	data, err1 := packed(
 		entry{tar.Header{Typeflag: tar.TypeReg, Name: "." + taskcatalog.AgentProgram(Version), Mode: 0o755, Size: int64(len(raw))}, raw},
-		entry{tar.Header{Typeflag: tar.TypeSymlink, Name: "." + taskcatalog.AgentFolder + "/packaged", Linkname: "versions/" + Version}, nil},
+		entry{
+			tar.Header{Typeflag: tar.TypeSymlink, Name: "." + taskcatalog.AgentFolder + "/packaged", Linkname: "versions/" + Version},
+			nil,
+		},
 	)
 	control, err2 := packed()
 	deb := debtest.Join(

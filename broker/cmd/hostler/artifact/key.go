@@ -36,7 +36,8 @@ func ParseKey(raw []byte, password func() ([]byte, error)) (crypto.Signer, error
 	}
 	der, err := encrypted.Decrypt(block.Bytes, word)
 	if err != nil {
-		return nil, broker.Errorf(broker.Invalid, "key_password_wrong", "cannot open the release key: the password is wrong (set COSIGN_PASSWORD, or type the password)")
+		return nil, broker.Errorf(broker.Invalid, "key_password_wrong",
+			"cannot open the release key: the password is wrong (set COSIGN_PASSWORD, or type the password)")
 	}
 	parsed, err := x509.ParsePKCS8PrivateKey(der)
 	if err != nil {

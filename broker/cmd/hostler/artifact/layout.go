@@ -40,7 +40,8 @@ func IsLayout(dir string) bool {
 // alone.
 func Write(ctx context.Context, dir string, a *release.Artifact, version string) (err error) {
 	if found, err := os.ReadDir(dir); err == nil && len(found) > 0 && !IsLayout(dir) {
-		return broker.Errorf(broker.Refused, "artifact_in_the_way", "cannot write %s: the directory holds something other than an OCI layout (use another directory)", dir)
+		return broker.Errorf(broker.Refused, "artifact_in_the_way",
+			"cannot write %s: the directory holds something other than an OCI layout (use another directory)", dir)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return unwritable(dir, err)
 	}
@@ -90,7 +91,8 @@ func fill(ctx context.Context, dir string, a *release.Artifact, version string) 
 // Read opens a directory with one release. Read does not check signatures.
 func Read(ctx context.Context, dir string) (*Layout, error) {
 	if !IsLayout(dir) {
-		return nil, broker.Errorf(broker.Invalid, "artifact_unreadable", "cannot read %s: it is no OCI layout (make one with hostler agent-release pack)", dir)
+		return nil, broker.Errorf(broker.Invalid, "artifact_unreadable",
+			"cannot read %s: it is no OCI layout (make one with hostler agent-release pack)", dir)
 	}
 	store, err := oci.NewWithContext(ctx, dir)
 	if err != nil {

@@ -35,7 +35,9 @@ func IsReference(name string) bool {
 func Pull(ctx context.Context, reference string, plainHTTP bool) (*Pulled, error) {
 	ref, err := registry.ParseReference(reference)
 	if err != nil || ref.Reference == "" {
-		return nil, broker.Errorf(broker.Invalid, "registry_invalid", "cannot use %q as a release: name HOST[:PORT]/REPOSITORY@sha256:…, or with a tag in place of the digest", taskcatalog.Clean(reference, 300))
+		return nil, broker.Errorf(broker.Invalid, "registry_invalid",
+			"cannot use %q as a release: name HOST[:PORT]/REPOSITORY@sha256:…, or with a tag in place of the digest",
+			taskcatalog.Clean(reference, 300))
 	}
 	r, err := OpenRegistry(ref.Registry+"/"+ref.Repository, plainHTTP)
 	if err != nil {
@@ -43,7 +45,8 @@ func Pull(ctx context.Context, reference string, plainHTTP bool) (*Pulled, error
 	}
 	root, err := r.repo.Resolve(ctx, ref.Reference)
 	if errors.Is(err, errdef.ErrNotFound) {
-		return nil, broker.Errorf(broker.NotFound, "release_not_found", "%s has no %s (check that it was pushed: oras manifest fetch %s)", r.reference, ref.Reference, reference)
+		return nil, broker.Errorf(broker.NotFound, "release_not_found", "%s has no %s (check that it was pushed: oras manifest fetch %s)",
+			r.reference, ref.Reference, reference)
 	}
 	if err != nil {
 		return nil, r.failed("read a release from", err)
@@ -54,13 +57,16 @@ func Pull(ctx context.Context, reference string, plainHTTP bool) (*Pulled, error
 	}
 	m, err := release.ReadManifest(p.Manifest)
 	if err != nil {
-		return nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeOf(err, "artifact_unreadable")), "cannot use %s: %v", reference, err)
+		return nil, broker.Errorf(broker.Invalid, string(taskcatalog.CodeOf(err, "artifact_unreadable")), "cannot use %s: %v", reference,
+			err)
 	}
 	if p.Statement, err = fetch(ctx, r.repo, descriptor(m.Statement), release.MaxStatement); err != nil {
 		return nil, r.failed("read a release from", err)
 	}
-	if there, err := r.repo.Blobs().Resolve(ctx, m.Layer.Digest); errors.Is(err, errdef.ErrNotFound) || err == nil && there.Size != m.Layer.Size {
-		return nil, broker.Errorf(broker.Refused, "release_part_missing", "cannot publish %s: its program %s is missing (push the whole release)", reference, m.Layer.Digest)
+	if there, err := r.repo.Blobs().Resolve(ctx, m.Layer.Digest); errors.Is(err, errdef.ErrNotFound) || err == nil &&
+		there.Size != m.Layer.Size {
+		return nil, broker.Errorf(broker.Refused, "release_part_missing",
+			"cannot publish %s: its program %s is missing (push the whole release)", reference, m.Layer.Digest)
 	} else if err != nil {
 		return nil, r.failed("read a release from", err)
 	}

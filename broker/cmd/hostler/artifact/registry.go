@@ -26,7 +26,8 @@ type Registry struct {
 func OpenRegistry(reference string, plainHTTP bool) (*Registry, error) {
 	repo, err := remote.NewRepository(reference)
 	if err != nil || repo.Reference.Reference != "" {
-		return nil, broker.Errorf(broker.Invalid, "registry_invalid", "cannot use %q as a registry: name HOST[:PORT]/REPOSITORY, without tag or digest", taskcatalog.Clean(reference, 300))
+		return nil, broker.Errorf(broker.Invalid, "registry_invalid",
+			"cannot use %q as a registry: name HOST[:PORT]/REPOSITORY, without tag or digest", taskcatalog.Clean(reference, 300))
 	}
 	logins, err := credentials.NewStoreFromDocker(credentials.StoreOptions{})
 	if err != nil {
@@ -43,7 +44,9 @@ func OpenRegistry(reference string, plainHTTP bool) (*Registry, error) {
 func (r *Registry) Push(ctx context.Context, l *Layout) ([]release.Signature, error) {
 	there, err := r.repo.Resolve(ctx, l.Version)
 	if err == nil && there.Digest != l.root.Digest {
-		return nil, broker.Errorf(broker.Refused, "release_version_taken", "cannot push %s to %s: tag %s has digest %s there, and the new digest is %s (choose another version)", l.Dir, r.reference, l.Version, there.Digest, l.root.Digest)
+		return nil, broker.Errorf(broker.Refused, "release_version_taken",
+			"cannot push %s to %s: tag %s has digest %s there, and the new digest is %s (choose another version)", l.Dir, r.reference,
+			l.Version, there.Digest, l.root.Digest)
 	}
 	if _, err := oras.Copy(ctx, l.store, l.Version, r.repo, l.Version, oras.DefaultCopyOptions); err != nil {
 		return nil, r.failed("push to", err)
@@ -72,5 +75,7 @@ func (r *Registry) failed(what string, err error) error {
 	if e := (*broker.Error)(nil); errors.As(err, &e) || errors.Is(err, context.Canceled) {
 		return err
 	}
-	return broker.Errorf(broker.Unavailable, "registry_failed", "cannot %s %s: %s (check that the registry answers, and run docker login or oras login; without TLS, use --plain-http)", what, r.reference, taskcatalog.Clean(err.Error(), 500))
+	return broker.Errorf(broker.Unavailable, "registry_failed",
+		"cannot %s %s: %s (check that the registry answers, and run docker login or oras login; without TLS, use --plain-http)", what,
+		r.reference, taskcatalog.Clean(err.Error(), 500))
 }

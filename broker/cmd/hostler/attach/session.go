@@ -160,7 +160,8 @@ func (o *operator) loop(interrupted <-chan struct{}) {
 			o.screen.taken()
 		case w := <-o.screen.written:
 			if o.screen.wrote(w); w.err != nil && !o.over() {
-				o.fail(broker.Errorf(broker.Internal, "output_failed", "cannot write the output of session %s: %v (it is ended)", o.ID, w.err))
+				o.fail(broker.Errorf(broker.Internal, "output_failed", "cannot write the output of session %s: %v (it is ended)", o.ID,
+					w.err))
 				o.closeSession()
 			}
 		case b, more := <-o.input():
@@ -269,7 +270,8 @@ func (o *operator) refused(err error) {
 	case !o.retryable(e):
 		o.fail(err)
 	case o.patience() > 0 && time.Since(o.away) > o.patience():
-		o.fail(broker.Errorf(broker.Unavailable, "terminal_lost", "session %s cannot be reached: %s (hostler terminal show %s shows its state)", o.ID, e.Message, o.ID))
+		o.fail(broker.Errorf(broker.Unavailable, "terminal_lost",
+			"session %s cannot be reached: %s (hostler terminal show %s shows its state)", o.ID, e.Message, o.ID))
 	default:
 		o.retryAt = time.Now().Add(o.backoff())
 	}
@@ -278,7 +280,8 @@ func (o *operator) refused(err error) {
 // retryable reports whether a refused request may succeed later. A session that has begun survives
 // a temporary fault, because a broker that fails now and then may have working replicas.
 func (o *operator) retryable(e *broker.Error) bool {
-	return e.Kind == broker.Unavailable || e.Kind == broker.TooMany || e.Kind == broker.Internal && o.began || e.Code == "terminal_ticket_expired"
+	return e.Kind == broker.Unavailable || e.Kind == broker.TooMany || e.Kind == broker.Internal && o.began ||
+		e.Code == "terminal_ticket_expired"
 }
 
 // patience is how long to keep trying to connect; 0: forever.
@@ -370,6 +373,7 @@ func (o *operator) closeSession() {
 	ctx, cancel := context.WithTimeout(o.ctx, closeWithin)
 	defer cancel()
 	if err := o.Close(ctx); err != nil {
-		o.fail(broker.Errorf(broker.AsError(err).Kind, broker.AsError(err).Code, "cannot end session %s: %s (hostler terminal close %s)", o.ID, broker.AsError(err).Message, o.ID))
+		o.fail(broker.Errorf(broker.AsError(err).Kind, broker.AsError(err).Code, "cannot end session %s: %s (hostler terminal close %s)",
+			o.ID, broker.AsError(err).Message, o.ID))
 	}
 }

@@ -84,7 +84,8 @@ func (p *Page) Table(heads []Column, rows [][]string) {
 	cells := make([][]string, len(rows))
 	for n, row := range rows {
 		if len(row) != len(heads) {
-			panic(fmt.Sprintf("row %d of the table that begins with %s has %d cells for %d columns: add a cell for each column", n, heads[0].head, len(row), len(heads)))
+			panic(fmt.Sprintf("row %d of the table that begins with %s has %d cells for %d columns: add a cell for each column", n,
+				heads[0].head, len(row), len(heads)))
 		}
 		cells[n] = make([]string, len(row))
 		for i := range row {

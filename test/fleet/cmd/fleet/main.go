@@ -37,7 +37,10 @@ func main() {
 	flag.DurationVar(&o.script.Takes, "takes", 0, "how long a task takes")
 	flag.DurationVar(&o.script.Cut, "cut", 0, "mean time after which a node's connections break; 0: never")
 	flag.DurationVar(&o.script.Renew, "renew", 0, "mean time after which a node renews its certificate, besides when it must; 0: never")
-	for name, share := range map[string]*float64{"fail": &o.script.Fail, "silent": &o.script.Silent, "crash": &o.script.Crash, "duplicate": &o.script.Duplicate} {
+	for name, share := range map[string]*float64{
+		"fail": &o.script.Fail, "silent": &o.script.Silent, "crash": &o.script.Crash,
+		"duplicate": &o.script.Duplicate,
+	} {
 		flag.Float64Var(share, name, 0, "share of tasks, from 0 to 1")
 	}
 	flag.Parse()
@@ -117,10 +120,12 @@ func show(ctx context.Context, h *hall.Hall, failed <-chan error) error {
 			return err
 		}
 		if row%20 == 0 {
-			fmt.Printf("%8s %8s %8s %8s %12s %8s %8s %8s %8s %10s %8s\n", "TIME", "ENROLLED", "WAITING", "POLLS/S", "HANDSHAKES/S", "RESUMED", "TASKS", "PUT OFF", "ERRORS", "BROKER-MB", "CORE-%")
+			fmt.Printf("%8s %8s %8s %8s %12s %8s %8s %8s %8s %10s %8s\n", "TIME", "ENROLLED", "WAITING", "POLLS/S", "HANDSHAKES/S",
+				"RESUMED", "TASKS", "PUT OFF", "ERRORS", "BROKER-MB", "CORE-%")
 		}
 		each := func(now, was int64) float64 { return float64(now-was) / showEvery.Seconds() }
-		fmt.Printf("%8s %8d %8d %8.1f %12.1f %8d %8d %8d %8d %10.1f %8.1f\n", time.Since(began).Round(time.Second), now.Enrolled, now.Waiting,
+		fmt.Printf("%8s %8d %8d %8.1f %12.1f %8d %8d %8d %8d %10.1f %8.1f\n", time.Since(began).Round(time.Second), now.Enrolled,
+			now.Waiting,
 			each(now.Polls, was.Polls), each(now.Handshakes, was.Handshakes), now.Resumed, now.Ended, now.Held, now.Errors,
 			float64(usage.Resident)/1e6, 100*(usage.Processor-used.Processor).Seconds()/showEvery.Seconds())
 		was, used = now, usage

@@ -59,7 +59,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return err
 	}
 	region := &maassim.Region{Version: *version, Seed: *seed, Timing: maassim.Usual.Faster(*speed)}
-	fmt.Fprintf(out, "URL      http://%s/MAAS\nAPI key  %s\ndoor     http://%s%s (the simulator's own: see test/maassim/README.md)\n", listener.Addr(), region.APIKey(), listener.Addr(), maassim.DoorPath)
+	fmt.Fprintf(out, "URL      http://%s/MAAS\nAPI key  %s\ndoor     http://%s%s (the simulator's own: see test/maassim/README.md)\n",
+		listener.Addr(), region.APIKey(), listener.Addr(), maassim.DoorPath)
 	for n := range *machines {
 		box := maassim.Box(n + 1)
 		region.PlugIn(box)
