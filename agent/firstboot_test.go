@@ -31,7 +31,7 @@ func (l *lab) has(name, text string) bool {
 
 const userData = "var/lib/cloud/instances/i-1/user-data.txt"
 
-func TestTheTokenIsStruckOnceItWasUsedAndCloudInitHasEnded(t *testing.T) {
+func TestTheTokenIsErasedOnceItWasUsedAndCloudInitHasEnded(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		secret := l.boot.Token.Reveal()
 		l.put(userData, "|"+secret+"\n")
@@ -41,13 +41,13 @@ func TestTheTokenIsStruckOnceItWasUsedAndCloudInitHasEnded(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if !l.has(userData, secret) {
-			t.Fatal("it is struck while cloud-init still runs")
+			t.Fatal("it is erased while cloud-init still runs")
 		}
 		l.put("run/cloud-init/result.json", "{}")
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if l.has(userData, secret) {
-			t.Fatal("it is not struck after the node has enrolled with it")
+			t.Fatal("it is not erased after the node has enrolled with it")
 		}
 		p.quit()
 		l.put(userData, "|"+secret+"\n") // as cloud-init does at the next boot
@@ -55,12 +55,12 @@ func TestTheTokenIsStruckOnceItWasUsedAndCloudInitHasEnded(t *testing.T) {
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		if l.has(userData, secret) {
-			t.Error("it is not struck after another boot")
+			t.Error("it is not erased after another boot")
 		}
 	})
 }
 
-func TestAnAgentThatMayOnlyLookStrikesNothing(t *testing.T) {
+func TestAnAgentThatMayOnlyLookErasesNothing(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		secret := l.boot.Token.Reveal()
 		l.put(userData, "|"+secret+"\n")
@@ -152,7 +152,7 @@ func TestCloudInitIsTurnedOffOnceTheFirstBootIsThrough(t *testing.T) {
 }
 
 // An interrupted enrolling unit enrols again with the token file, not with the text that replaces a
-// struck token.
+// erased token.
 func TestTheTokenStaysUntilTheUnitThatEnrolsIsDone(t *testing.T) {
 	const file = "etc/hostler-agent/enroll.token"
 	inBubble(t, func(l *lab) {
@@ -177,7 +177,7 @@ func TestTheTokenStaysUntilTheUnitThatEnrolsIsDone(t *testing.T) {
 		l.start()
 		settle()
 		if l.has(file, secret) || !l.has(cloudInitOff, "") {
-			t.Error("a token that was left after the enrolment's end is not struck, or keeps the first boot from ending")
+			t.Error("a token that was left after the enrolment's end is not erased, or keeps the first boot from ending")
 		}
 	})
 }

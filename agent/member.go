@@ -73,9 +73,9 @@ func Enroll(ctx context.Context, c Config, b identity.Source) (*identity.Member,
 	return enrollWith(ctx, &c, state, found, c.report(facts))
 }
 
-func enrollWith(ctx context.Context, c *Config, state *identity.State, b *identity.Bootstrap, report identity.Report) (*identity.Member,
-	error,
-) {
+func enrollWith(
+	ctx context.Context, c *Config, state *identity.State, b *identity.Bootstrap, report identity.Report,
+) (*identity.Member, error) {
 	client, err := uplink.New(uplink.Options{Broker: b.Broker, CASHA256: b.CASHA256, Version: c.Version, Now: c.Now, Dial: c.Dial})
 	if err != nil {
 		return nil, err

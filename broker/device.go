@@ -2,11 +2,9 @@ package broker
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -174,45 +172,4 @@ func WrongDevices(all []Device) (missing, unexpected []Device) {
 		}
 	}
 	return missing, unexpected
-}
-
-// GPUDifference says how the GPUs differ from the SKU; empty: no difference. Reported memory
-// excludes the part that the vendor reserves, so a difference of up to a twentieth is allowed.
-func (s SKU) GPUDifference(gpus []taskcatalog.GPUFacts) string {
-	if len(gpus) != s.GPUCount {
-		return fmt.Sprintf("the machine has %d GPUs, and SKU %s has %d", len(gpus), s.ID, s.GPUCount)
-	}
-	for _, g := range gpus {
-		name := "GPU " + taskcatalog.Clean(g.PCIAddress, 32)
-		switch {
-		case g.Vendor != s.GPUVendor:
-			return fmt.Sprintf("the vendor of %s is %s, and SKU %s has GPUs of %s", name, taskcatalog.Clean(g.Vendor, 32), s.ID,
-				s.GPUVendor)
-		case !s.names(g.Name):
-			return fmt.Sprintf("the model of %s is %s, and SKU %s has %s (the model of a SKU is whole words of the vendor's name, such as H100 or A100-SXM4-80GB)", name, taskcatalog.Clean(g.Name, 64), s.ID, s.GPUModel)
-		case s.GPUMemoryBytes == 0:
-		case g.MemoryBytes == nil:
-			return fmt.Sprintf("%s does not report its memory size", name)
-		case *g.MemoryBytes < s.GPUMemoryBytes-s.GPUMemoryBytes/20 || *g.MemoryBytes > s.GPUMemoryBytes+s.GPUMemoryBytes/20:
-			return fmt.Sprintf("%s has %d MiB of memory, and GPUs of SKU %s have %d", name, *g.MemoryBytes>>20, s.ID, s.GPUMemoryBytes>>20)
-		}
-	}
-	return ""
-}
-
-// names reports whether the words of the SKU's model appear in the vendor's name of a GPU, whole
-// and in order: H200 does not match GH200, A10 not A100, L40 not L40S.
-func (s SKU) names(gpu string) bool {
-	model, all := words(s.GPUModel), words(gpu)
-	for i := range len(all) - len(model) + 1 {
-		if slices.Equal(all[i:i+len(model)], model) && len(model) > 0 {
-			return true
-		}
-	}
-	return s.GPUModel == ""
-}
-
-// words returns the runs of letters and digits, in lower case.
-func words(text string) []string {
-	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
 }

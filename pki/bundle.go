@@ -165,9 +165,9 @@ func (b *TrustBundle) VerifyTask(env *Envelope, now time.Time) (*taskcatalog.Tas
 // VerifyStatement returns the payload of an in-toto statement and the id of its signing key. The
 // signature must hold, and the statement key must have been in force when the statement was made.
 // madeAt reads that time from the payload; the payload is authentic when madeAt is called.
-func (b *TrustBundle) VerifyStatement(env *Envelope, madeAt func(payload []byte) (time.Time, error)) (payload []byte, keyID string,
-	err error,
-) {
+func (b *TrustBundle) VerifyStatement(
+	env *Envelope, madeAt func(payload []byte) (time.Time, error),
+) (payload []byte, keyID string, err error) {
 	payload, id, err := env.verify(PayloadInToto, func(id string) (crypto.PublicKey, error) {
 		if k := b.find(UseStatement, id); k != nil {
 			return k.public()

@@ -98,9 +98,9 @@ func (ca *CA) IssueNode(csr *x509.CertificateRequest, id NodeIdentity, now time.
 
 // IssueServer returns a broker's certificate: serverAuth only, for these names
 // and addresses, with the limits of IssueNode.
-func (ca *CA) IssueServer(pub crypto.PublicKey, dnsNames []string, ips []net.IP, now time.Time, life time.Duration) (*x509.Certificate,
-	error,
-) {
+func (ca *CA) IssueServer(
+	pub crypto.PublicKey, dnsNames []string, ips []net.IP, now time.Time, life time.Duration,
+) (*x509.Certificate, error) {
 	if err := checkPublic(pub); err != nil {
 		return nil, err
 	}

@@ -24,8 +24,8 @@ type Peer struct {
 // without a certificate has none: enrolment and packages need no certificate. clientRoots only
 // tells clients which certificate to choose. ServerConfig panics if verify is nil, because such a
 // server would admit everyone.
-func ServerConfig(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), clientRoots *x509.CertPool,
-	verify func(tls.ConnectionState) error,
+func ServerConfig(
+	get func(*tls.ClientHelloInfo) (*tls.Certificate, error), clientRoots *x509.CertPool, verify func(tls.ConnectionState) error,
 ) *tls.Config {
 	if verify == nil {
 		panic("pki: ServerConfig without a check of the peer")

@@ -24,7 +24,8 @@ func (c *cleanup) remove(ctx context.Context, check, name string) error {
 	return c.sweep(ctx, check, name, taskcatalog.ActionRemoved, machine.Tree{Remove: machine.AllEntries}, c.m.RemoveAll)
 }
 
-func (c *cleanup) sweep(ctx context.Context, check, top, action string, t machine.Tree,
+func (c *cleanup) sweep(
+	ctx context.Context, check, top, action string, t machine.Tree,
 	do func(context.Context, string, machine.Tree) (machine.Tally, error),
 ) error {
 	bare := c.detachTenantMounts(top) // before the look: a mount there may never answer

@@ -100,10 +100,9 @@ func (s system) disk(name string) (*disk, error) {
 		return nil, nil
 	}
 	faults = append(faults, err)
-	sectors, _ := strconv.ParseInt(read("size"), 10,
-		64) // of 512 bytes, whatever the disk's are
-	d.size, d.number, d.readOnly, d.model = max(sectors, 0)*512, read("dev"), read("ro") == "1", cmp.Or(read("device/model"),
-		read("device/name")) // an eMMC has a name
+	sectors, _ := strconv.ParseInt(read("size"), 10, 64) // of 512 bytes, whatever the disk's are
+	d.size, d.number, d.readOnly = max(sectors, 0)*512, read("dev"), read("ro") == "1"
+	d.model = cmp.Or(read("device/model"), read("device/name")) // an eMMC has a name
 	d.wwn = cmp.Or(read("wwid"), read("device/wwid"))
 	d.serial = cmp.Or(read("device/serial"), read("serial"))
 	if d.serial == "" {

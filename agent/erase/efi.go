@@ -29,9 +29,8 @@ func (s system) booted(d *disk) (bool, error) {
 	}
 	current, err := s.variable("BootCurrent")
 	if errors.Is(err, fs.ErrNotExist) {
-		return false,
-			errors.New("the machine was booted by EFI, and its boot entry cannot be read (mount efivarfs at " + path.Clean(efiVariables) +
-				")")
+		return false, fmt.Errorf("the machine was booted by EFI, and its boot entry cannot be read (mount efivarfs at %s)",
+			path.Clean(efiVariables))
 	}
 	if err != nil || len(current) != 6 {
 		return false, errors.Join(errors.New("cannot read which entry the firmware booted"), err)

@@ -131,8 +131,8 @@ func (u *unit) sanitizes() bool {
 }
 
 // awaitSanitize waits for a sanitize begun earlier, for example by a killed task: until it ends the
-// drive takes no other command. After a failed sanitize, settle asks the drive to leave that state,
-// because in it the drive takes no blocks and no format.
+// drive takes no other command. After a failed sanitize, awaitSanitize asks the drive to leave that
+// state, because in it the drive takes no blocks and no format.
 func (e *Erase) awaitSanitize(ctx context.Context, u *unit) error {
 	if !u.sanitizes() {
 		return nil

@@ -5,10 +5,10 @@
 // # Model
 //
 // The layers of the broker's user-data (package cloudinit) record their outcomes below
-// /var/lib/hostler-bootstrap. Layers reads them for the node's report. EraseSecrets overwrites the used
-// enrolment token, and the hash of the deploy user's password, in all copies of the user-data kept
-// by cloud-init. TurnOff keeps cloud-init from running again once Ours reports completion. The
-// agent calls TurnOff once per enrolment, before the baseline.
+// /var/lib/hostler-bootstrap. Layers reads them for the node's report. EraseSecrets overwrites the
+// used enrolment token, and the hash of the deploy user's password, in all copies of the user-data
+// kept by cloud-init. DisableCloudInit keeps cloud-init from running again once Managed reports
+// completion. The agent calls DisableCloudInit once per enrolment, before the baseline.
 //
 // # Rules
 //

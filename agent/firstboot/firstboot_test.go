@@ -49,7 +49,7 @@ const (
 	another = "$6$rounds=100000$operator$MTEXn0MqJI.bsszeChd0VBXEh2evFvQy8/pO8Atr5eMQv0UsJ2t6DiKqh1A1JcioreJ3qmNSjd4WjFkJ73BvG1"
 )
 
-func TestWhatIsSpentIsStruckWhereverCloudInitKeepsIt(t *testing.T) {
+func TestWhatIsSpentIsErasedWhereverCloudInitKeepsIt(t *testing.T) {
 	root, used := t.TempDir(), token(t)
 	// A pickle stores the length of its texts.
 	places := map[string]string{
@@ -69,7 +69,7 @@ func TestWhatIsSpentIsStruckWhereverCloudInitKeepsIt(t *testing.T) {
 	}
 	n, err := EraseSecrets(root, pki.HashToken(used))
 	if err != nil || n != len(places) {
-		t.Errorf("struck %d files of %d: %v", n, len(places), err)
+		t.Errorf("erased %d files of %d: %v", n, len(places), err)
 	}
 	for name, was := range places {
 		want := strings.ReplaceAll(strings.ReplaceAll(was, used, strings.Repeat("x", len(used))), hash, strings.Repeat("x", len(hash)))
@@ -78,7 +78,7 @@ func TestWhatIsSpentIsStruckWhereverCloudInitKeepsIt(t *testing.T) {
 		}
 	}
 	if n, err := EraseSecrets(root, pki.HashToken(used)); n != 0 || err != nil {
-		t.Errorf("a second time it strikes %d: %v", n, err)
+		t.Errorf("a second time it erases %d: %v", n, err)
 	}
 }
 
@@ -97,7 +97,7 @@ func TestWhatIsNotOursOrNotSpentIsLeftAlone(t *testing.T) {
 		write(t, root, name, text)
 	}
 	if n, err := EraseSecrets(root, pki.HashToken(used)); n != 0 || err != nil {
-		t.Errorf("struck %d: %v", n, err)
+		t.Errorf("erased %d: %v", n, err)
 	}
 	for name, was := range places {
 		if got := read(t, root, name); got != was {
@@ -127,14 +127,14 @@ func TestALinkOutOfCloudInitsFilesIsNotFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n, err := EraseSecrets(root, pki.HashToken(used)); n != 0 || err != nil {
-		t.Errorf("struck %d: %v", n, err)
+		t.Errorf("erased %d: %v", n, err)
 	}
 	if read(t, outside, "theirs") != used || read(t, root, "home/tenant/notes") != used {
 		t.Error("a link was followed")
 	}
 }
 
-func TestNothingIsStruckWhileCloudInitRuns(t *testing.T) {
+func TestNothingIsErasedWhileCloudInitRuns(t *testing.T) {
 	root := t.TempDir()
 	if CloudInitRunning(root) {
 		t.Error("without cloud-init it is waited for")

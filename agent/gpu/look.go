@@ -15,7 +15,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// maxScans is how many looks a changing process gets before it counts as restless.
+// maxScans is how many looks a changing process gets before it counts as unstable.
 const maxScans = 5
 
 var errUnstable = errors.New("the process changes faster than the agent can read it")

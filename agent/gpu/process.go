@@ -21,7 +21,7 @@ import (
 var childEnv = []string{"LC_ALL=C", "PATH=/usr/bin:/bin", "GOTRACEBACK=none"}
 
 // request starts a child, sends r and decodes the answer into result. The child's process group is
-// gone when ask returns, except after CodeHelperStuck.
+// gone when request returns, except after CodeHelperStuck.
 func (h *Helper) request(ctx context.Context, r request, progress func(Progress), result checked) error {
 	line, err := taskcatalog.Encode(r)
 	if err != nil {

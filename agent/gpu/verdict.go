@@ -45,9 +45,9 @@ func MeetsPolicy(vendor string, m MemoryInfo, covered uint64, p taskcatalog.GPUS
 
 // JudgeMemory judges a scrub and the following probe of a device's memory: clean, or a code and a
 // sentence that say why not.
-func JudgeMemory(vendor string, s ScrubResult, p ProbeResult, policy taskcatalog.GPUScrubPolicy) (taskcatalog.Verdict, taskcatalog.Code,
-	string,
-) {
+func JudgeMemory(
+	vendor string, s ScrubResult, p ProbeResult, policy taskcatalog.GPUScrubPolicy,
+) (taskcatalog.Verdict, taskcatalog.Code, string) {
 	switch {
 	case s.MismatchedWords > 0 || s.ReadBackMismatches > 0 || s.RemainingWords > 0:
 		return taskcatalog.VerdictNotClean, taskcatalog.CodeGPUResidue, fmt.Sprintf(

@@ -49,7 +49,8 @@ func (s *State) pending() (*pending, error) {
 // Enroll tries once to make the node a member with b's token. The state must be locked. A repeated
 // try after a lost answer or a crash sends the same key, and so gets the same certificate. keyKind
 // is pki.Ed25519 or pki.P256; send posts the request over a connection pinned to b.CASHA256.
-func (s *State) Enroll(ctx context.Context, b *Bootstrap, keyKind string, r Report,
+func (s *State) Enroll(
+	ctx context.Context, b *Bootstrap, keyKind string, r Report,
 	send func(context.Context, wire.EnrollRequest) (*wire.EnrollReply, error),
 ) (*Member, error) {
 	s.change.Lock()

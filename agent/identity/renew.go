@@ -17,9 +17,9 @@ func (m *Member) RenewAt() time.Time {
 
 // Renew gets a new certificate for the node's key. If the disk takes no writes, the certificate is
 // used from memory.
-func (s *State) Renew(ctx context.Context, r Report, send func(context.Context, wire.RenewRequest) (*wire.RenewReply, error)) (*Member,
-	error,
-) {
+func (s *State) Renew(
+	ctx context.Context, r Report, send func(context.Context, wire.RenewRequest) (*wire.RenewReply, error),
+) (*Member, error) {
 	s.change.Lock()
 	defer s.change.Unlock()
 	if task := s.Rotating(); task != "" {

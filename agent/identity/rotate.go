@@ -117,8 +117,9 @@ func (s *State) Rotated(taskID string) (*x509.Certificate, bool) {
 // disk before anyone learns of it, the new certificate before it is shown, and the old key until
 // the new certificate was accepted. A node that returns with a certificate that may have been shown
 // shows it first.
-func (s *State) Rotate(ctx context.Context, taskID, keyKind string, r Report,
-	ask func(context.Context, wire.RenewRequest) (*wire.RenewReply, error), prove func(context.Context, *Member) error,
+func (s *State) Rotate(
+	ctx context.Context, taskID, keyKind string, r Report, ask func(context.Context, wire.RenewRequest) (*wire.RenewReply, error),
+	prove func(context.Context, *Member) error,
 ) error {
 	s.change.Lock()
 	defer s.change.Unlock()

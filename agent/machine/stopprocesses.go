@@ -32,8 +32,8 @@ const killTime = 10 * time.Second
 //
 // Without an error, left holds every process that is left. A process that cannot be looked at is an
 // error, returned after the others have ended.
-func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, grace time.Duration,
-	kill func(left []Process) error,
+func (m *Machine) StopProcesses(
+	ctx context.Context, match func(Process) bool, grace time.Duration, kill func(left []Process) error,
 ) (stopped int, left []Process, err error) {
 	ticker := time.NewTicker(stopPoll)
 	defer ticker.Stop()
@@ -42,7 +42,8 @@ func (m *Machine) StopProcesses(ctx context.Context, match func(Process) bool, g
 
 // stopProcesses is StopProcesses, but waits for next before each look except the first of each
 // phase.
-func (m *Machine) stopProcesses(ctx context.Context, match func(Process) bool, grace time.Duration, kill func(left []Process) error,
+func (m *Machine) stopProcesses(
+	ctx context.Context, match func(Process) bool, grace time.Duration, kill func(left []Process) error,
 	next func() <-chan time.Time,
 ) (stopped int, left []Process, err error) {
 	s := &processStop{m: m, match: match, kill: kill, next: next, seen: map[processID]bool{}}

@@ -14,7 +14,7 @@
 // (host.Host.Profiles), the node's facts and, for example, gpu.runtime.check. The result is one of
 // three: nothing to do here (Nothing); a builtin, which is the task's own code under a name; or a
 // command, which command.Runner.Step runs and records. The task decides what a failure means.
-// node.gpu_scrub uses the steps of a whole plan; agent/scrub/ask.go shows a single check.
+// node.gpu_scrub uses the steps of a whole plan; agent/scrub/vendortool.go shows a single check.
 //
 // # Rules
 //

@@ -192,8 +192,8 @@ func (s *Scrub) computes(vendor string, pid int) bool {
 	}
 	for line := range strings.Lines(string(maps)) {
 		f := strings.Fields(line)
-		if len(f) >= 6 && slices.ContainsFunc(computing[vendor],
-			func(name string) bool { return strings.HasPrefix(path.Base(f[5]), name) }) {
+		computes := func(name string) bool { return strings.HasPrefix(path.Base(f[5]), name) }
+		if len(f) >= 6 && slices.ContainsFunc(computing[vendor], computes) {
 			return true
 		}
 	}

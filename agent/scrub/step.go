@@ -44,8 +44,9 @@ var alwaysBuiltin = []string{profiles.StepQuiesce, profiles.StepVerify, profiles
 // each carries a step out for the units of each vendor. builtin is the agent's own code for the
 // step. A command profile runs with the GPUs' uuids. skipped is called with the units for which
 // there is nothing to do.
-func (s *Scrub) each(ctx context.Context, step string, units []*unit, builtin func(context.Context, []*unit) error,
-	ran func([]*unit, error), skipped func([]*unit),
+func (s *Scrub) each(
+	ctx context.Context, step string, units []*unit, builtin func(context.Context, []*unit) error, ran func([]*unit, error),
+	skipped func([]*unit),
 ) error {
 	for _, vendor := range s.Vendors {
 		mine := slices.DeleteFunc(slices.Clone(units), func(u *unit) bool { return u.device.Vendor != vendor })

@@ -165,7 +165,7 @@ func (w *Watcher) suspend() error {
 // left is appended to the id of a boot whose watcher was asked to stop.
 const left = " left"
 
-// cleanUp cleans up after a verdict. A crash may have interrupted an earlier tidy.
+// cleanUp cleans up after a verdict. A crash may have interrupted an earlier cleanUp.
 func (w *Watcher) cleanUp() error {
 	s := w.Store
 	err := s.Change(func(st *State) error {

@@ -87,8 +87,8 @@ func diagnostics(ctx context.Context, r *host.Run) (any, taskcatalog.Report, err
 }
 
 // part collects a part and bounds it. Only redacted text leaves this function.
-func (d *diagnosis) part(ctx context.Context, name string, most int,
-	collect func(*diagnosis, context.Context) (collected, error),
+func (d *diagnosis) part(
+	ctx context.Context, name string, most int, collect func(*diagnosis, context.Context) (collected, error),
 ) (raw []byte, part taskcatalog.DiagnosticsPart) {
 	ctx, cancel := context.WithTimeout(ctx, partTime)
 	defer cancel()

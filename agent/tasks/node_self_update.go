@@ -22,10 +22,10 @@ func resumeSelfUpdate(ctx context.Context, r *host.Run) (any, taskcatalog.Report
 	return withUpdater(ctx, r, (*selfupdate.Updater).Await)
 }
 
-func withUpdater(ctx context.Context, r *host.Run,
-	do func(*selfupdate.Updater, context.Context, selfupdate.Task) (*taskcatalog.SelfUpdateResult, error)) (any, taskcatalog.Report,
-	error,
-) {
+func withUpdater(
+	ctx context.Context, r *host.Run,
+	do func(*selfupdate.Updater, context.Context, selfupdate.Task) (*taskcatalog.SelfUpdateResult, error),
+) (any, taskcatalog.Report, error) {
 	var report taskcatalog.Report
 	if r.Host.Update == nil {
 		return nil, report, taskcatalog.Errorf(codeNoUpdates, "cannot update the agent: it does not run from %s (install its package)",

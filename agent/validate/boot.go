@@ -21,6 +21,6 @@ func lookBoot(ctx context.Context, v *validation) ([]item, error) {
 	if err != nil {
 		return nil, err
 	}
-	return v.compareFiles("boot", records, func(name string) bool { return rowOf(name) == "boot" }, func(string) string { return "boot" }),
-		nil
+	mine := func(name string) bool { return rowOf(name) == "boot" }
+	return v.compareFiles("boot", records, mine, func(string) string { return "boot" }), nil
 }

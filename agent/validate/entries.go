@@ -50,9 +50,9 @@ func addForeign(items, before []item) []item {
 }
 
 // listed lists a directory once; moved names a path that changed meanwhile.
-func (v *validation) listed(ctx context.Context, row, kind, dir, next string, skip func(*machine.Entry) bool) (items []item, moved string,
-	err error,
-) {
+func (v *validation) listed(
+	ctx context.Context, row, kind, dir, next string, skip func(*machine.Entry) bool,
+) (items []item, moved string, err error) {
 	var more int64
 	add := func(name string, st unix.Stat_t) {
 		if len(items) >= maxForeign {

@@ -24,9 +24,9 @@ func (v *validation) tree(ctx context.Context, tops []string, skip func(name str
 }
 
 // treeOnce is a single attempt of tree; moved names a path that changed meanwhile.
-func (v *validation) treeOnce(ctx context.Context, tops []string, skip func(name string, mode uint32) bool) (names []string, moved string,
-	err error,
-) {
+func (v *validation) treeOnce(
+	ctx context.Context, tops []string, skip func(name string, mode uint32) bool,
+) (names []string, moved string, err error) {
 	var within []string
 	var failed error
 	since := machine.ChangeClock()

@@ -39,8 +39,8 @@ func (a *API) showBaseline(ctx context.Context, in *NodeInput) (*api.Baseline, e
 func (a *API) baselineOf(ctx context.Context, n broker.Node) (*taskcatalog.Baseline, error) {
 	if n.BaselineDigest == "" {
 		return nil, broker.Errorf(broker.NotFound, "baseline_not_found",
-			"node %s has no baseline yet (the broker takes one when the node enrols; hostler node baseline retake %s takes one now)", n.ID,
-			n.ID)
+			"node %s has no baseline yet (the broker takes one when the node enrols; hostler node baseline retake %s takes one now)",
+			n.ID, n.ID)
 	}
 	raw, err := a.c.DB.Baseline(ctx, n.BaselineDigest)
 	if err != nil {

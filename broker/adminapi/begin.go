@@ -59,9 +59,9 @@ func (a *API) beginOne(ctx context.Context, o order, of kinds, check func() (cha
 
 // beginBatch starts all runs of an order or none, or returns the runs that an earlier request with
 // the same key began. check returns the batch without its ID. Codes: as of beginOne.
-func (a *API) beginBatch(ctx context.Context, o order, of kinds, check func() (chain.Batch, []chain.Start, error)) (id string,
-	runs []chain.Record, err error,
-) {
+func (a *API) beginBatch(
+	ctx context.Context, o order, of kinds, check func() (chain.Batch, []chain.Start, error),
+) (id string, runs []chain.Record, err error) {
 	id = uuid.NewString()
 	before, err := a.begin(ctx, o, func(ctx context.Context) error {
 		b, starts, err := check()

@@ -149,9 +149,9 @@ func (a *API) expiry(ttlSeconds int64) time.Time {
 }
 
 // bootstrap makes a token and renders the data that a machine is given with the token.
-func (a *API) bootstrap(ctx context.Context, how, systemID string, ttlSeconds int64, mirrors []string, arch string) (*api.NodeBootstrap,
-	pki.EnrollToken, error,
-) {
+func (a *API) bootstrap(
+	ctx context.Context, how, systemID string, ttlSeconds int64, mirrors []string, arch string,
+) (*api.NodeBootstrap, pki.EnrollToken, error) {
 	token, err := pki.NewEnrollToken(rand.Reader)
 	if err != nil {
 		return nil, "", err

@@ -48,9 +48,9 @@ func (a *API) beginOnboarding(ctx context.Context, o order, check func() (orders
 }
 
 // beginOnboardings starts all runs of an order, or returns the runs of an earlier request.
-func (a *API) beginOnboardings(ctx context.Context, o order, kind string, check func() (orders, error)) (*api.OnboardingBatchStarted,
-	error,
-) {
+func (a *API) beginOnboardings(
+	ctx context.Context, o order, kind string, check func() (orders, error),
+) (*api.OnboardingBatchStarted, error) {
 	id, runs, err := a.beginBatch(ctx, o, onboardingKinds, func() (chain.Batch, []chain.Start, error) {
 		all, err := check()
 		return chain.Batch{

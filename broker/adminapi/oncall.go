@@ -31,8 +31,8 @@ const (
 )
 
 // addAttention adds the items that the person on call should see.
-func (a *API) addAttention(ctx context.Context, out *api.Status, sites []string, nodes []broker.Node, releases []store.Package,
-	fleet agentrecords.Fleet,
+func (a *API) addAttention(
+	ctx context.Context, out *api.Status, sites []string, nodes []broker.Node, releases []store.Package, fleet agentrecords.Fleet,
 ) error {
 	if err := a.c.Unwritable(); err != nil {
 		out.Alerts = append(out.Alerts, api.Alert{

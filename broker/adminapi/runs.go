@@ -67,23 +67,24 @@ func (a *API) history(ctx context.Context, run string) ([]chain.Event, []api.Run
 
 // runsOf reads runs of the sites that the caller may see, up to a limit (0: all), and the cursor of
 // the next page. A nil which selects all runs of the filter.
-func (a *API) runsOf(ctx context.Context, of kinds, f chain.Filter, which func(chain.Record) bool, limit int) (out []chain.Record,
-	next string, err error,
-) {
+func (a *API) runsOf(
+	ctx context.Context, of kinds, f chain.Filter, which func(chain.Record) bool, limit int,
+) (out []chain.Record, next string, err error) {
 	return a.pageOf(ctx, of, a.c.DB.Runs, f, which, limit)
 }
 
 // runsOfNode is runsOf, limited to runs that have had the node.
-func (a *API) runsOfNode(ctx context.Context, of kinds, nodeID string, f chain.Filter, limit int) (out []chain.Record, next string,
-	err error,
-) {
+func (a *API) runsOfNode(
+	ctx context.Context, of kinds, nodeID string, f chain.Filter, limit int,
+) (out []chain.Record, next string, err error) {
 	read := func(ctx context.Context, f chain.Filter) ([]chain.Record, error) {
 		return a.c.DB.RunsOfNode(ctx, nodeID, f)
 	}
 	return a.pageOf(ctx, of, read, f, nil, limit)
 }
 
-func (a *API) pageOf(ctx context.Context, of kinds, read func(context.Context, chain.Filter) ([]chain.Record, error), f chain.Filter,
+func (a *API) pageOf(
+	ctx context.Context, of kinds, read func(context.Context, chain.Filter) ([]chain.Record, error), f chain.Filter,
 	which func(chain.Record) bool, limit int,
 ) (out []chain.Record, next string, err error) {
 	const page = 500

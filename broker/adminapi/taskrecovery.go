@@ -35,9 +35,9 @@ func (a *API) recoverTask(ctx context.Context, in *recoverInput) (*api.Task, err
 	})
 }
 
-func (a *API) onTask(ctx context.Context, in *recoverInput, do func(context.Context, broker.Actor, string) (broker.Task, error)) (*api.Task,
-	error,
-) {
+func (a *API) onTask(
+	ctx context.Context, in *recoverInput, do func(context.Context, broker.Actor, string) (broker.Task, error),
+) (*api.Task, error) {
 	t, n, err := a.task(ctx, in.Task)
 	if err != nil {
 		return nil, err

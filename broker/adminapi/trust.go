@@ -24,8 +24,8 @@ func (a *API) showTrust(ctx context.Context, _ *none) (*api.Trust, error) {
 	for i, k := range bundle.Keys {
 		out.Keys[i] = api.TrustKey{
 			Use: string(k.Use), ID: k.ID, PublicKey: k.PublicKey, Certificate: k.Certificate,
-			NotBefore: k.NotBefore, NotAfter: k.NotAfter, InForce: k.InForce(now) &&
-				now.Before(k.NotAfter), // retired keys: out of force at once
+			NotBefore: k.NotBefore, NotAfter: k.NotAfter,
+			InForce: k.InForce(now) && now.Before(k.NotAfter), // retired keys: out of force at once
 		}
 	}
 	if r, open := a.c.Trust.Rotation(); open {

@@ -200,8 +200,8 @@ func (s *step) retryLater(m *move, said error, limit Limit, deadline time.Time) 
 	over := Failure{Class: orDefault(limit.Class, UpstreamTransient), Code: orDefault(limit.Code, "timed_out"), next: limit.Next}
 	if a, ok := errors.AsType[*again](said); ok {
 		if late {
-			if over.Message = bounded(fmt.Sprintf("not within %v: %s", limit.After, a.reason), maxMessage); a.class != "" &&
-				s.stage.rescues == nil {
+			over.Message = bounded(fmt.Sprintf("not within %v: %s", limit.After, a.reason), maxMessage)
+			if a.class != "" && s.stage.rescues == nil {
 				over.Class, over.Code = a.class, "timed_out"
 			}
 			m.failed(s.stage, s.describeFailure(over), Retry{}, true)

@@ -22,7 +22,7 @@
 // # Reading machines
 //
 // A list of machines is read once for all callers (Region.Machines), at most once a second. Waiting
-// runs ask only for the machines that runs wait for (Region.Awaited). A run that searches accepts
-// an older list where a list takes the region long (Region.RecentMachines). Before a decision on a machine,
-// read the machine alone.
+// runs ask only for the machines that runs wait for (Region.AwaitedMachine). A run that searches
+// accepts an older list where a list takes the region long (Region.RecentMachines). Before a
+// decision on a machine, read the machine alone.
 package maas

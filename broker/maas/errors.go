@@ -82,8 +82,8 @@ func (b *bound) judge(op string, err error) error {
 		if a.changes && a.sent && (class == Unavailable || class == Timeout) {
 			class = UnknownOutcome
 		}
-		e.Class, e.Detail = class, taskcatalog.Clean(b.hide(detail),
-			maxDetail) // hidden before the cut: half a secret would not be recognised
+		// Secrets are hidden before the cut: half a secret would not be recognised.
+		e.Class, e.Detail = class, taskcatalog.Clean(b.hide(detail), maxDetail)
 		return e
 	}
 	switch {

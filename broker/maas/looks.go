@@ -34,9 +34,9 @@ func query[T any](ctx context.Context, r *Region, op string, k kind, at, verb st
 }
 
 // queryMachine is query about one machine.
-func queryMachine[T any](ctx context.Context, r *Region, op string, k kind, resource, id, rest, verb string, params url.Values) (v T,
-	err error,
-) {
+func queryMachine[T any](
+	ctx context.Context, r *Region, op string, k kind, resource, id, rest, verb string, params url.Values,
+) (v T, err error) {
 	if err := checkID(op, id); err != nil {
 		return v, err
 	}

@@ -73,9 +73,9 @@ func (r *Region) Addresses(ctx context.Context, maxAge time.Duration) (map[strin
 	return l.list, err
 }
 
-func (r *roster[T]) read(ctx context.Context, op string, maxAge time.Duration, list func(context.Context) (T, error)) (timedList[T],
-	error,
-) {
+func (r *roster[T]) read(
+	ctx context.Context, op string, maxAge time.Duration, list func(context.Context) (T, error),
+) (timedList[T], error) {
 	if l, err, ok := r.fresh(max(maxAge, MinAge)); ok {
 		return l, err
 	}

@@ -110,8 +110,8 @@ func (a *API) issue(csr *x509.CertificateRequest, id pki.NodeIdentity, at time.T
 
 // reportOf checks a node's report about itself. Task types and keys have a form; values are text
 // and are cleaned.
-func reportOf(version string, taskTypes []string, capabilities map[string]string, facts *taskcatalog.Facts,
-	agent *taskcatalog.AgentBuild,
+func reportOf(
+	version string, taskTypes []string, capabilities map[string]string, facts *taskcatalog.Facts, agent *taskcatalog.AgentBuild,
 ) (store.NodeReport, error) {
 	refuse := func(format string, args ...any) (store.NodeReport, error) {
 		return store.NodeReport{}, taskcatalog.Errorf(taskcatalog.CodeMalformed, format, args...)

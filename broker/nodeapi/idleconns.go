@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// idleGrace is the time that connections in a idleConns may still take after clear begins. It is
+// idleGrace is the time that connections in idleConns may still take after clear begins. It is
 // shorter than the time in which the broker must stop.
 const idleGrace = 3 * time.Second
 
 // idleConns holds the connections whose poll is parked or was answered. The server has released
-// these connections and gets them back with their next request, through the idleConns's
-// net.Listener interface.
+// these connections and gets them back with their next request, through its net.Listener
+// interface.
 type idleConns struct {
 	work sync.WaitGroup // waiting polls and quiet connections
 	// looks is the context of their database queries.

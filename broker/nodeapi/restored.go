@@ -22,7 +22,7 @@ func (a *API) beforeRestore(c *call, who admit) (bool, error) {
 	if a.deny.restored().IsZero() || a.recentlySeen(c.peer) {
 		return false, nil
 	}
-	before, err := a.c.DB.FromBefore(c.r.Context(), c.peer.Serial)
+	before, err := a.c.DB.BeforeRestore(c.r.Context(), c.peer.Serial)
 	if err != nil || !before || who == renewing {
 		return before, err
 	}
@@ -36,7 +36,7 @@ func (a *API) BeforeRestore(ctx context.Context, serial string) (bool, error) {
 	if a.deny.restored().IsZero() {
 		return false, nil
 	}
-	return a.c.DB.FromBefore(ctx, serial)
+	return a.c.DB.BeforeRestore(ctx, serial)
 }
 
 // recentlySeen reports whether the certificate's node was let in with this certificate a moment

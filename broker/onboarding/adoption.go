@@ -187,7 +187,7 @@ func (c *Chains) ownDeletedMark(ctx context.Context, node, run string) (bool, er
 		}
 	}
 	if err != nil && broker.AsError(err).Kind != broker.NotFound {
-		return false, recordFault(err)
+		return false, storeFault(err)
 	}
 	return false, nil
 }
@@ -233,7 +233,7 @@ func (c *Chains) bindNode(ctx context.Context, r *run) error {
 		RequestedBy: r.RequestedBy, ByCommand: true,
 	})
 	if err != nil {
-		return recordFault(err)
+		return storeFault(err)
 	}
 	s.NodeID = id
 	r.Lock("node/" + id)
@@ -247,7 +247,7 @@ func (c *Chains) unbindNode(ctx context.Context, r *run) error {
 	kept, err := c.Nodes.Remove(ctx, r.ID, "adoption was undone")
 	switch {
 	case err != nil:
-		return recordFault(err)
+		return storeFault(err)
 	case kept == "":
 		r.State.NodeID = ""
 		return nil
@@ -255,7 +255,7 @@ func (c *Chains) unbindNode(ctx context.Context, r *run) error {
 		return nil
 	}
 	r.Note(map[string]string{"node_id": kept}, "node %s had enrolled, and is quarantined", kept)
-	return recordFault(c.Nodes.Quarantine(ctx, kept, "adoption was undone after the node had enrolled"))
+	return storeFault(c.Nodes.Quarantine(ctx, kept, "adoption was undone after the node had enrolled"))
 }
 
 // waitForAdopted waits for the agent and activates the node if the machine is the expected one.
@@ -264,7 +264,7 @@ func (c *Chains) waitForAdopted(ctx context.Context, r *run) error {
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
-		return recordFault(err)
+		return storeFault(err)
 	}
 	switch n.Status {
 	case broker.Active, broker.Offline: // activated by a person after a mismatch
@@ -277,7 +277,7 @@ func (c *Chains) waitForAdopted(ctx context.Context, r *run) error {
 	}
 	if s.Mismatch != "" {
 		if err := c.Nodes.Quarantine(ctx, n.ID, s.Mismatch); err != nil {
-			return recordFault(err)
+			return storeFault(err)
 		}
 		return unlike(n, s.Mismatch)
 	}
@@ -300,7 +300,7 @@ func (c *Chains) waitForAdopted(ctx context.Context, r *run) error {
 		s.Mismatch = broker.AsError(err).Message
 		return chain.Again(0, "%s", s.Mismatch)
 	case err != nil:
-		return recordFault(err)
+		return storeFault(err)
 	case !active:
 		return chain.Again(soon, "node %s: %s", n.ID, lacks)
 	}
@@ -318,7 +318,7 @@ func (c *Chains) quarantined(ctx context.Context, r *run, n broker.Node) error {
 		r.State.Mismatch = broker.AsError(err).Message
 		return unlike(n, r.State.Mismatch)
 	case err != nil:
-		return recordFault(err)
+		return storeFault(err)
 	}
 	r.State.Mismatch = ""
 	if active { // a person activated the node meanwhile

@@ -153,7 +153,7 @@ func (c *Chains) unbound(ctx context.Context, at *place) error {
 	node, err := c.Nodes.Bound(ctx, at.state.Site, at.SystemID, at.run.ID)
 	switch {
 	case err != nil:
-		return recordFault(err)
+		return storeFault(err)
 	case node != "" && node != at.state.NodeID:
 		return at.refuseForeign("node " + node + " is bound to it")
 	}
@@ -213,7 +213,7 @@ func (c *Chains) unused(ctx context.Context, nodeID, runID string) error {
 	why, err := c.Nodes.InUse(ctx, nodeID, runID)
 	switch {
 	case err != nil:
-		return recordFault(err)
+		return storeFault(err)
 	case why == "":
 		return nil
 	}

@@ -62,7 +62,7 @@ func (c *Chains) renderCloudInit(ctx context.Context, r *run) error {
 		RequestedBy: r.RequestedBy,
 	})
 	if err != nil {
-		return recordFault(err)
+		return storeFault(err)
 	}
 	if s.Reclaim != nil && id != s.NodeID {
 		return chain.Fail(ambiguity, "the machine of node %s would be deployed for node %s", s.NodeID, id).With("node_changed", nil)
@@ -91,13 +91,13 @@ func (c *Chains) bundle(ctx context.Context, r *run) (Bundle, error) {
 	if s.Policy.EnablePhase2RoCE {
 		rows, err := c.Records.RoCEAssignments(ctx, s.SiteID, s.Hostname)
 		if err != nil {
-			return Bundle{}, recordFault(err)
+			return Bundle{}, storeFault(err)
 		}
 		facts.RoCE = rows
 	}
 	b, err := c.Nodes.Bundle(ctx, s.NodeID, facts)
 	if err != nil {
-		return Bundle{}, recordFault(err)
+		return Bundle{}, storeFault(err)
 	}
 	for _, w := range b.Warnings {
 		s.warn(w)
@@ -110,7 +110,7 @@ func (c *Chains) bundle(ctx context.Context, r *run) (Bundle, error) {
 func (c *Chains) forgetNode(ctx context.Context, r *run) error {
 	kept, err := c.Nodes.Remove(ctx, r.ID, "the run was undone")
 	if err != nil {
-		return recordFault(err)
+		return storeFault(err)
 	}
 	switch {
 	case r.State.Reclaim != nil: // the node existed before this run, whose own list keeps the node from use
@@ -119,7 +119,7 @@ func (c *Chains) forgetNode(ctx context.Context, r *run) error {
 	case kept != "" && r.Restarting:
 		why, err := c.Nodes.Renew(ctx, r.ID, "onboarding begins from the first stage")
 		if err != nil {
-			return recordFault(err)
+			return storeFault(err)
 		}
 		if why != "" {
 			r.State.warn(why)
@@ -128,7 +128,7 @@ func (c *Chains) forgetNode(ctx context.Context, r *run) error {
 		return nil
 	case kept != "":
 		if err := c.Nodes.Quarantine(ctx, kept, "onboarding was undone after the node had enrolled"); err != nil {
-			return recordFault(err)
+			return storeFault(err)
 		}
 		r.Note(map[string]string{"node_id": kept}, "node %s had enrolled, and is quarantined", kept)
 		return nil
@@ -201,7 +201,7 @@ func (c *Chains) deploy(ctx context.Context, r *run) error {
 func (at *place) wantInterval(ctx context.Context) error {
 	wants, err := broker.SyncInterval(at.state.Policy.HardwareSyncInterval)
 	if err != nil {
-		return recordFault(err)
+		return storeFault(err)
 	}
 	has, err := at.region.SyncInterval(ctx)
 	switch {

@@ -46,7 +46,7 @@ func (c *Chains) createOrFind(ctx context.Context, r *run) error {
 	return c.adopt(ctx, at, *found)
 }
 
-// candidate is a machine with at least one matching key, or a loose machine.
+// candidate is a machine with at least one matching key, or a keyless machine.
 type candidate struct {
 	maas.Machine
 	bmc     string   // address, as MAAS has it
@@ -55,9 +55,9 @@ type candidate struct {
 	keyless bool     // no key matches: a New machine whose BMC is unknown to MAAS
 }
 
-// candidates are the machines with a matching key, and the loose machines. doubts name machines
-// that may have the BMC, as far as is known: a second record with the same BMC could switch a
-// machine in use.
+// candidates are the machines with a matching key, and the keyless machines. doubts name
+// machines that may have the BMC, as far as is known: a second record with the same BMC could
+// switch a machine in use.
 func (at *place) candidates(ctx context.Context) (out []candidate, doubts []string, err error) {
 	all, bmcs, err := at.survey(ctx)
 	if err != nil {
@@ -149,13 +149,13 @@ func (at *place) compareKeys(m maas.Machine, bmc string) candidate {
 
 // choose decides between the candidates; nil: MAAS does not know the machine.
 func (at *place) choose(all []candidate) (*candidate, error) {
-	var strong, loose []candidate
+	var strong, keyless []candidate
 	for _, c := range all {
 		if c.keyless && c.SystemID == at.state.SystemID {
 			return &c, nil // this run chose the machine before
 		}
 		if c.keyless {
-			loose = append(loose, c)
+			keyless = append(keyless, c)
 		} else {
 			strong = append(strong, c)
 		}
@@ -169,12 +169,12 @@ func (at *place) choose(all []candidate) (*candidate, error) {
 			strings.Join(strong[0].matches, " and "), strings.Join(strong[0].against, " and "))
 	case len(strong) == 1:
 		return &strong[0], nil
-	case !s.Policy.AutoClaimSingleNewMachine || len(loose) == 0:
+	case !s.Policy.AutoClaimSingleNewMachine || len(keyless) == 0:
 		return nil, nil
-	case len(loose) > 1:
-		return nil, ambiguous(loose, "%d New machines could be %s", len(loose), s.Hostname)
+	case len(keyless) > 1:
+		return nil, ambiguous(keyless, "%d New machines could be %s", len(keyless), s.Hostname)
 	}
-	return &loose[0], nil
+	return &keyless[0], nil
 }
 
 func ambiguous(all []candidate, format string, args ...any) error {

@@ -100,7 +100,7 @@ func (c *Chains) ensureSync(ctx context.Context, r *run) error {
 	}
 	n, err := c.Nodes.Node(ctx, r.State.NodeID)
 	if err != nil {
-		return recordFault(err)
+		return storeFault(err)
 	}
 	switch {
 	case n.Epoch <= r.State.Epoch:
@@ -121,7 +121,7 @@ func (c *Chains) ensureSync(ctx context.Context, r *run) error {
 
 func reseedFailed(err error) error {
 	if broker.AsError(err).Kind == broker.Unavailable {
-		return recordFault(err)
+		return storeFault(err)
 	}
 	return chain.Fail(syncFailure, "cannot seed hardware sync again: %w", err).With("failed_hw_sync_seed", nil)
 }
@@ -206,7 +206,7 @@ func (c *Chains) keepFromUse(ctx context.Context, r *run) error {
 	case r.Restarting:
 		return c.unused(ctx, r.State.NodeID, r.ID)
 	}
-	return recordFault(c.Nodes.Quarantine(ctx, r.State.NodeID, "the run was cancelled after the machine was deployed"))
+	return storeFault(c.Nodes.Quarantine(ctx, r.State.NodeID, "the run was cancelled after the machine was deployed"))
 }
 
 // waitForAgent waits for the agent and activates the node. A token that the machine has not used by
@@ -215,7 +215,7 @@ func (c *Chains) waitForAgent(ctx context.Context, r *run) error {
 	s := &r.State
 	n, err := c.Nodes.Node(ctx, s.NodeID)
 	if err != nil {
-		return recordFault(err)
+		return storeFault(err)
 	}
 	waits := "its agent has not made contact"
 	switch {
@@ -236,7 +236,7 @@ func (c *Chains) waitForAgent(ctx context.Context, r *run) error {
 		active, lacks, err := c.Nodes.Activate(ctx, n.ID)
 		switch {
 		case err != nil:
-			return recordFault(err)
+			return storeFault(err)
 		case active:
 			is := string(broker.Active)
 			if s.inKeptStatus(n) {
@@ -280,5 +280,5 @@ func (c *Chains) extend(ctx context.Context, r *run) error {
 		r.State.warn(broker.AsError(err).Message)
 		return nil
 	}
-	return recordFault(err)
+	return storeFault(err)
 }

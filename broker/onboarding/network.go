@@ -23,7 +23,7 @@ func (c *Chains) applyRoCE(ctx context.Context, r *run) error {
 	s := &r.State
 	rows, err := c.Records.RoCEAssignments(ctx, s.SiteID, s.Hostname)
 	if err != nil {
-		return recordFault(err)
+		return storeFault(err)
 	}
 	if len(rows) == 0 {
 		r.Note(nil, "no RoCE addresses are assigned to %s", s.Hostname)

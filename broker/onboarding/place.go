@@ -26,7 +26,7 @@ type place struct {
 func (c *Chains) at(ctx context.Context, r *run) (*place, error) {
 	site, err := c.Records.Site(ctx, r.State.SiteID)
 	if err != nil {
-		return nil, recordFault(err)
+		return nil, storeFault(err)
 	}
 	region, err := c.Regions.Region(ctx, site)
 	if err != nil {

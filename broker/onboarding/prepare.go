@@ -68,7 +68,7 @@ func (c *Chains) resolvePower(ctx context.Context, r *run) error {
 	s.PowerPath, s.PowerFrom = at.site.PowerPath, "default"
 	o, has, err := c.Records.UsePowerOverride(ctx, s.SiteID, s.PXEMAC, s.IPMIIP, s.Hostname)
 	if err != nil {
-		return recordFault(err)
+		return storeFault(err)
 	}
 	if has {
 		s.PowerPath, s.PowerFrom = o.VaultPath, string(o.SelectorType)
@@ -89,5 +89,5 @@ func (c *Chains) bmcLogin(ctx context.Context, at *place) (maas.Power, error) {
 	if e := broker.AsError(err); e.Kind == broker.Refused {
 		return p, chain.Fail(capabilityMissing, "%w", err).With(e.Code, nil)
 	}
-	return p, recordFault(err)
+	return p, storeFault(err)
 }

@@ -41,7 +41,7 @@ func (c *Chains) seedBySSH(ctx context.Context, at *place, token maas.MachineTok
 	key, err := maas.DeployKey(ctx, c.Regions.Secrets, at.site)
 	switch {
 	case err != nil && broker.AsError(err).Kind == broker.Unavailable:
-		return recordFault(err)
+		return storeFault(err)
 	case err != nil:
 		return chain.Fail(capabilityMissing, "%w", err).With(broker.AsError(err).Code, nil)
 	}

@@ -177,8 +177,8 @@ func retryAfter(err error) time.Duration {
 	return 0
 }
 
-// recordFault handles a step that failed because of the broker's own records or the secrets.
-func recordFault(err error) error {
+// storeFault handles a step that failed because of the broker's own records or the secrets.
+func storeFault(err error) error {
 	var e *broker.Error
 	if !errors.As(err, &e) {
 		return err
@@ -187,21 +187,21 @@ func recordFault(err error) error {
 	case e.Code == CodeHardwareMismatch:
 		return chain.Fail(mismatch, "%w", err).With(e.Code, nil)
 	case e.Kind == broker.Unavailable:
-		return &recordError{e}
+		return &storeError{e}
 	case e.Kind == broker.Invalid || e.Kind == broker.NotFound || e.Kind == broker.Refused:
 		return chain.Fail(inputError, "%w", err).With(e.Code, nil)
 	}
 	return err
 }
 
-// recordError is a missing record or secret of the broker's own. The cause may affect the whole
+// storeError is a missing record or secret of the broker's own. The cause may affect the whole
 // site, or this run only.
-type recordError struct{ why *broker.Error }
+type storeError struct{ why *broker.Error }
 
-func (w *recordError) Error() string { return w.why.Message }
+func (w *storeError) Error() string { return w.why.Message }
 
 // Unwrap returns the cause.
-func (w *recordError) Unwrap() error { return w.why }
+func (w *storeError) Unwrap() error { return w.why }
 
 // classifyFaults makes all stages distinguish a site's fault from a run's own.
 func (c *Chains) classifyFaults(stages []chain.Stage[Onboarding]) []chain.Stage[Onboarding] {
@@ -229,12 +229,12 @@ func (c *Chains) classifyFault(do func(context.Context, *run) error) func(contex
 // judge holds the site only if the site's own record, its token or its MAAS fails too. Any other
 // fault is this run's.
 func (c *Chains) judge(ctx context.Context, r *run, err error) error {
-	why, ok := errors.AsType[*recordError](err)
+	why, ok := errors.AsType[*storeError](err)
 	if !ok {
 		return err
 	}
 	at, err := c.at(ctx, r)
-	if _, ok := errors.AsType[*recordError](err); ok {
+	if _, ok := errors.AsType[*storeError](err); ok {
 		return chain.Hold("%v", why)
 	}
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 func TestACertificateFromBeforeARestoreGetsNoConnection(t *testing.T) {
 	for _, over := range both {
 		t.Run(over, func(t *testing.T) {
-			s := newSite(t, func(c *relay.Config) { c.BeforeRestore = c.DB.FromBefore })
+			s := newSite(t, func(c *relay.Config) { c.BeforeRestore = c.DB.BeforeRestore })
 			must(s.db.MarkRestored(ctx, admin, s.clock.Now(), "a backup"))(s)
 			if err := s.told(over, s.node); err == nil || !strings.Contains(err.Error(), "tls: bad certificate") {
 				t.Errorf("it got a connection, which ended with %v", err)

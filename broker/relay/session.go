@@ -43,7 +43,7 @@ type session struct {
 	in        *frame.Inflow // nil: the node has not come yet
 	out       output
 	nodeAck   frame.Ack // to the node
-	late      bool      // told must be sent with the next tick
+	late      bool      // nodeAck must be sent with the next tick
 	sent      uint64    // to the operator
 	taken     uint64    // by the operator
 	limit     uint64    // given by the operator

@@ -15,9 +15,9 @@ import (
 // no second task is made. A repeated call for the same enrolment returns the same task. ok is false
 // if there is nothing to carry: no set is assigned, a Watch decides when the node gets it, or the
 // task could no longer start in time.
-func AtEnrolment(ctx context.Context, db *store.DB, queue *taskqueue.Queue, now time.Time, n broker.Node) (k broker.Task, ok bool,
-	err error,
-) {
+func AtEnrolment(
+	ctx context.Context, db *store.DB, queue *taskqueue.Queue, now time.Time, n broker.Node,
+) (k broker.Task, ok bool, err error) {
 	if n.ResolverWant == 0 {
 		return k, false, nil
 	}

@@ -63,8 +63,8 @@ const (
 // CodePaused is the code of a rollout stopped by failed nodes.
 const CodePaused = "rollout_paused"
 
-// recordFault turns an error of the broker's own records into the end of a step.
-func recordFault(err error) error {
+// storeFault turns an error of the broker's own records into the end of a step.
+func storeFault(err error) error {
 	switch e := broker.AsError(err); {
 	case err == nil:
 		return nil
@@ -79,16 +79,6 @@ func recordFault(err error) error {
 // refuses reports whether an error is a refusal, so that a retry would change nothing.
 func refuses(e *broker.Error) bool {
 	return e.Kind == broker.Invalid || e.Kind == broker.NotFound || e.Kind == broker.Refused || e.Kind == broker.Forbidden
-}
-
-// pause stops a rollout on an operator's mark: nothing more begins, runs that have not begun are
-// withdrawn, and the rollout stops when the runs under way have ended. Nothing is taken back. At
-// is cleared, because the next call is not the result of a resume.
-func pause(s *Rollout, why string) {
-	if s.Halt == nil || s.OnFailure == Rollback {
-		s.halt(chain.CodeMarked, "the rollout was paused: "+why)
-	}
-	s.At = ""
 }
 
 // check looks at the release before anything begins. After an operator's rerun, failed and

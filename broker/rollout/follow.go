@@ -33,7 +33,7 @@ func (c *Chains) follow(ctx context.Context, r *run, m *Member) (begun bool, err
 	case none && m.Result == TakingBack:
 		return true, c.beginRollback(ctx, r, m)
 	case err != nil:
-		return true, recordFault(err)
+		return true, storeFault(err)
 	}
 	m.Parked = parked(rec, u)
 	switch m.Result {
@@ -141,7 +141,7 @@ func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain
 		m.settle(Failed, "cancel_failed")
 		return nil
 	case rec.Status.Stopped():
-		return recordFault(c.Nodes.Cancel(ctx, rec.ID, r.State.reason(r.ID)+": it stopped at "+rec.Stage))
+		return storeFault(c.Nodes.Cancel(ctx, rec.ID, r.State.reason(r.ID)+": it stopped at "+rec.Stage))
 	case !rec.Status.Ended():
 		return nil
 	}
@@ -159,11 +159,11 @@ func (c *Chains) followFailing(ctx context.Context, r *run, m *Member, rec chain
 	}
 	asked, err := c.Nodes.HasOpenTask(ctx, m.NodeID, rec.ID)
 	if err != nil {
-		return recordFault(err)
+		return storeFault(err)
 	}
 	all, err := c.Nodes.Look(ctx, []string{m.NodeID})
 	if err != nil {
-		return recordFault(err)
+		return storeFault(err)
 	}
 	seen, there := all[m.NodeID]
 	if !there {
@@ -250,10 +250,10 @@ func (c *Chains) beginRollback(ctx context.Context, r *run, m *Member) error {
 	e := broker.AsError(err)
 	switch {
 	case err == nil || !refuses(e):
-		return recordFault(err)
+		return storeFault(err)
 	case e.Code == "node_in_run":
 		if m.Parked, err = c.runMoving(ctx, m.NodeID); err != nil || m.Parked {
-			return recordFault(err)
+			return storeFault(err)
 		}
 	}
 	m.settleStuck(e.Code)
@@ -304,7 +304,7 @@ func (c *Chains) followRollback(ctx context.Context, r *run, m *Member, rec chai
 	case rec.Status.Stopped():
 		code, _ := reasonOf(rec)
 		if err := c.Nodes.Cancel(ctx, rec.ID, "it stopped at "+rec.Stage); err != nil {
-			return recordFault(err)
+			return storeFault(err)
 		}
 		if u.BegunAt.IsZero() {
 			m.settleStuck(code)

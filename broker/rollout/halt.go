@@ -18,7 +18,7 @@ const codeTakenBack = "rollout_rolled_back"
 func (c *Chains) halting(ctx context.Context, r *run) error {
 	s := &r.State
 	if err := c.withdraw(ctx, r, s.Halt.Message); err != nil {
-		return recordFault(err)
+		return storeFault(err)
 	}
 	if n := s.unfinished(); n > 0 {
 		return chain.Again(soon, "%s; %s under way end first", s.Halt.Message, nodes(n))
@@ -26,7 +26,7 @@ func (c *Chains) halting(ctx context.Context, r *run) error {
 	if s.Halt.Code == CodePaused && s.OnFailure == Rollback {
 		busy, err := c.Nodes.Busy(ctx)
 		if err != nil {
-			return recordFault(err)
+			return storeFault(err)
 		}
 		switch picked, left := s.rollBackAll(busy); {
 		case picked > 0:
@@ -124,7 +124,7 @@ func (c *Chains) stop(ctx context.Context, r *run) error {
 		}
 	}
 	if err := c.withdraw(ctx, r, "the rollout was aborted"); err != nil {
-		return recordFault(err)
+		return storeFault(err)
 	}
 	if moving, parked := s.underWay(); moving+parked > 0 {
 		return chain.Again(soon, "%s under way end first", nodes(moving+parked))
@@ -163,4 +163,14 @@ type Halt struct {
 
 func (s *Rollout) halt(code, why string) {
 	s.Halt = &Halt{Code: code, Message: taskcatalog.Clean(why, 500)}
+}
+
+// pause stops a rollout on an operator's mark: nothing more begins, runs that have not begun are
+// withdrawn, and the rollout stops when the runs under way have ended. Nothing is taken back. At
+// is cleared, because the next call is not the result of a resume.
+func pause(s *Rollout, why string) {
+	if s.Halt == nil || s.OnFailure == Rollback {
+		s.halt(chain.CodeMarked, "the rollout was paused: "+why)
+	}
+	s.At = ""
 }

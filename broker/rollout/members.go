@@ -48,7 +48,7 @@ func (c *Chains) take(ctx context.Context, r *run) (rows []broker.RolloutMember,
 		return nil, nil
 	}
 	if rows, err = c.Nodes.Members(ctx, r.ID); err != nil {
-		return nil, recordFault(err)
+		return nil, storeFault(err)
 	}
 	if err := s.read(rows, decodeMember); err != nil {
 		return nil, chain.Fail(chain.StateAmbiguity, "the members of rollout %s cannot be read: %v (upgrade the broker)", r.ID,
@@ -94,9 +94,9 @@ func (s *Rollout) since(was []broker.RolloutMember) (changed broker.SaveMembers)
 
 // Load reads a rollout for display, as far as this version knows its fields. members reads its
 // rows.
-func Load(ctx context.Context, members func(ctx context.Context, rollout string) ([]broker.RolloutMember, error), r chain.Record) (Rollout,
-	error,
-) {
+func Load(
+	ctx context.Context, members func(ctx context.Context, rollout string) ([]broker.RolloutMember, error), r chain.Record,
+) (Rollout, error) {
 	s := Parse(r.State)
 	if s.Carried != nil {
 		s.Members = s.Carried

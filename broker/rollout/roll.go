@@ -90,7 +90,7 @@ func (c *Chains) lookAtRelease(ctx context.Context, s *Rollout) error {
 	case refuses(e):
 		s.halt(e.Code, e.Message)
 	default:
-		return recordFault(err)
+		return storeFault(err)
 	}
 	return nil
 }
@@ -106,7 +106,7 @@ func (c *Chains) roll(ctx context.Context, r *run, wave int) error {
 	}
 	busy, err := c.Nodes.Busy(ctx)
 	if err != nil {
-		return recordFault(err)
+		return storeFault(err)
 	}
 	picked := s.pick(wave, busy)
 	for wave == 0 && s.replaceCanaries(busy) {
@@ -168,7 +168,7 @@ func (c *Chains) begin(ctx context.Context, r *run, m *Member) error {
 	case refuses(e):
 		m.skip(e.Code, e.Message)
 	default:
-		return recordFault(err)
+		return storeFault(err)
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func (c *Chains) silent(ctx context.Context, r *run, heard time.Time) (bool, err
 	}
 	stopped, err := c.Nodes.PollsStopped(ctx)
 	if err != nil {
-		return false, recordFault(err)
+		return false, storeFault(err)
 	}
 	if s.anyHeard = !stopped; stopped {
 		s.HearsFrom = r.Now
@@ -133,7 +133,7 @@ func (c *Chains) inspect(ctx context.Context, r *run, atEnd bool) (unheard strin
 	}
 	heard, err := c.Nodes.Heard(ctx, ids)
 	if err != nil {
-		return "", recordFault(err)
+		return "", storeFault(err)
 	}
 	for _, m := range s.Members {
 		h, there := heard[m.NodeID]
@@ -143,7 +143,7 @@ func (c *Chains) inspect(ctx context.Context, r *run, atEnd bool) (unheard strin
 	}
 	all, err := c.Nodes.Look(ctx, suspects)
 	if err != nil {
-		return "", recordFault(err)
+		return "", storeFault(err)
 	}
 	for i := range s.Members {
 		m := &s.Members[i]

@@ -143,7 +143,7 @@ func (v *Vault) put(ctx context.Context, path string, value []byte, cas *int) er
 	}
 	doc, err := toFields(value)
 	if err != nil {
-		return invalidPath(path)
+		return invalidValue(path)
 	}
 	one := map[string]int{"max_versions": 1}
 	if err := v.call(ctx, "write", path, request{http.MethodPost, v.metadata(path), one}, nil); err != nil {
@@ -254,7 +254,7 @@ func notFound(path string) error {
 	return broker.Errorf(broker.NotFound, "secret_not_found", "cannot find secret %s (set it first)", path)
 }
 
-func invalidPath(path string) error {
+func invalidValue(path string) error {
 	return broker.Errorf(broker.Invalid, "secret_value_invalid", "cannot store secret %s: the value cannot be written as JSON", path)
 }
 

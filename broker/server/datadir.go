@@ -156,8 +156,8 @@ const (
 // ensureAdminToken makes the first operator token. The secret is in the file before the store knows
 // the token, so that the next start repairs a crash between the two. Once the store knows the
 // token, the operator may remove the file.
-func (d *DataDir) ensureAdminToken(ctx context.Context, db *store.DB, dir *operators.Directory,
-	newSecret func() (operators.Secret, error),
+func (d *DataDir) ensureAdminToken(
+	ctx context.Context, db *store.DB, dir *operators.Directory, newSecret func() (operators.Secret, error),
 ) error {
 	all, err := db.OperatorTokens(ctx)
 	if err != nil || len(all) > 0 {

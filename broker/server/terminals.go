@@ -14,8 +14,8 @@ import (
 	"github.com/hostler/hostler/broker/terminals"
 )
 
-// openTerminals makes the relay of terminal sessions, and the desk that decides who may open a
-// session.
+// openTerminals makes the relay of terminal sessions, and the terminals.Service that decides who
+// may open a session.
 func (s *Server) openTerminals() {
 	s.relay = relay.New(relay.Config{
 		DB: s.db, Keeper: s.metrics.countRecordings(s.db.RecordingKeeper(s.at.relay)), Certificate: s.trust.ServerCertificate,

@@ -45,8 +45,9 @@ func (db *DB) Agents(ctx context.Context) (map[string]broker.Agent, error) {
 
 // WantAgent sets the wanted channel, version and delivery mode of a node's agent. Code:
 // node_not_found.
-func (db *DB) WantAgent(ctx context.Context, actor broker.Actor, nodeID string, channel broker.AgentChannel, pinned string,
-	mode broker.DeliveryMode, reason string,
+func (db *DB) WantAgent(
+	ctx context.Context, actor broker.Actor, nodeID string, channel broker.AgentChannel, pinned string, mode broker.DeliveryMode,
+	reason string,
 ) (a broker.Agent, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		before, err := t.ownAgent(ctx, nodeID)

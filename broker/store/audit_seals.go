@@ -25,9 +25,9 @@ type AuditHead struct {
 // computes the seal of a row from the tip before. It returns the number sealed and the new tip.
 // Rows that commit late on PostgreSQL, with a lower id than a sealed row, come at the end. Without
 // unsealed rows it only reads.
-func (db *DB) SealAudit(ctx context.Context, limit int, seal func(before AuditTip, e broker.AuditEntry) string) (sealed int, tip AuditTip,
-	err error,
-) {
+func (db *DB) SealAudit(
+	ctx context.Context, limit int, seal func(before AuditTip, e broker.AuditEntry) string,
+) (sealed int, tip AuditTip, err error) {
 	var waiting bool
 	if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM audit_logs WHERE position = 0)`).Scan(&waiting); err != nil {
 		return 0, tip, err

@@ -10,9 +10,9 @@ import (
 )
 
 // Act implements chain.Store.
-func (db *DB) Act(ctx context.Context, o chain.Order, decide func(time.Time, chain.Record) (chain.Change, error)) (out chain.Record,
-	err error,
-) {
+func (db *DB) Act(
+	ctx context.Context, o chain.Order, decide func(time.Time, chain.Record) (chain.Change, error),
+) (out chain.Record, err error) {
 	err = db.verdict(ctx, func(ctx context.Context, t *tx) error {
 		was, err := run(ctx, t, o.ID, t.ForUpdate())
 		if err != nil {

@@ -37,9 +37,9 @@ func (t *tx) lock(ctx context.Context, statement string, gate int64) error {
 // handed out. Freezes stack: each operator's freeze stands, with its reason, until it is itself
 // lifted. standing lists all standing freezes, oldest first. placed reports whether this freeze is
 // new: the same words of the same operator are the same freeze. Codes: site_not_found.
-func (db *DB) Freeze(ctx context.Context, actor broker.Actor, site, reason string) (h chain.SiteHold, standing []chain.SiteHold,
-	placed bool, err error,
-) {
+func (db *DB) Freeze(
+	ctx context.Context, actor broker.Actor, site, reason string,
+) (h chain.SiteHold, standing []chain.SiteHold, placed bool, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		if err := t.siteKnown(ctx, site); err != nil {
 			return err
@@ -67,9 +67,9 @@ func (db *DB) Freeze(ctx context.Context, actor broker.Actor, site, reason strin
 // a task to fetch. Other operators' freezes stand, since only their authors know the purpose; a
 // platform admin lifts them too, with force. lifted and standing are the lifted freezes and the
 // freezes that remain. Codes: site_not_found, freeze_of_another.
-func (db *DB) Unfreeze(ctx context.Context, actor broker.Actor, site, reason string, force bool) (lifted, standing []chain.SiteHold,
-	err error,
-) {
+func (db *DB) Unfreeze(
+	ctx context.Context, actor broker.Actor, site, reason string, force bool,
+) (lifted, standing []chain.SiteHold, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		lifted, standing = nil, nil
 		if err := t.shutOut(ctx); err != nil {

@@ -230,8 +230,8 @@ func named(all []broker.Device, name string) (at []int) {
 // the node's report. system: the named parts are disks that the system runs from; an erase leaves
 // these disks out. Either all are accepted, or none. Codes: node_not_found, node_deleted,
 // device_unknown, device_ambiguous, device_not_wrong.
-func (db *DB) AcceptDevices(ctx context.Context, actor broker.Actor, nodeID string, names []string, system bool,
-	reason string,
+func (db *DB) AcceptDevices(
+	ctx context.Context, actor broker.Actor, nodeID string, names []string, system bool, reason string,
 ) (after []broker.Device, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, nodeID, t.ForUpdate())

@@ -232,8 +232,8 @@ func (t *tx) tellDrift(ctx context.Context, actor broker.Actor, n broker.Node, s
 		return err
 	}
 	e := entry(actor, kind, n.ID)
-	e.Code, e.Reason, e.After = s.Rule, text, small("rule", s.Rule, "severity", s.Severity, "maas_status", s.Status, "node_status",
-		n.Status)
+	e.Code, e.Reason, e.After = s.Rule, text, small("rule", s.Rule, "severity", s.Severity, "maas_status", s.Status,
+		"node_status", n.Status)
 	return t.audit(ctx, e)
 }
 

@@ -101,9 +101,9 @@ type Hardware func(n broker.Node, f taskcatalog.Facts, known bool, parts []broke
 
 // Activate makes an enrolled node active that a run has kept waiting, if nothing is missing;
 // otherwise lacks says what is missing. Codes: node_not_found, hardware_mismatch.
-func (db *DB) Activate(ctx context.Context, actor broker.Actor, nodeID, reason string, judge Hardware) (active bool, lacks string,
-	err error,
-) {
+func (db *DB) Activate(
+	ctx context.Context, actor broker.Actor, nodeID, reason string, judge Hardware,
+) (active bool, lacks string, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		active, lacks = false, ""
 		n, err := node(ctx, t, nodeID, t.ForUpdate())
@@ -197,8 +197,8 @@ func (db *DB) RenewOnboarded(ctx context.Context, actor broker.Actor, runID, rea
 		case err != nil:
 			return err
 		case !own || n.TurnoverOwed:
-			why = "node " + n.ID + " is quarantined (" + n.StatusReason + "), and a person must let it in again (hostler node activate " +
-				n.ID + ")"
+			why = "node " + n.ID + " is quarantined (" + n.StatusReason + "), " +
+				"and a person must let it in again (hostler node activate " + n.ID + ")"
 			return nil
 		}
 		_, err = t.transition(ctx, actor, n.ID, Change{To: broker.Enrolling, By: broker.OwnerUndo, Reason: reason})

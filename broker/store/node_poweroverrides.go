@@ -44,9 +44,9 @@ func override(ctx context.Context, r sqlkit.Runner, siteID, id, lock string) (br
 // PutPowerOverride stores an override, or makes the existing override with this selector active
 // again: the caller is about to write its credentials to the stored path. Codes: site_not_found,
 // power_override_invalid.
-func (db *DB) PutPowerOverride(ctx context.Context, actor broker.Actor, o broker.PowerOverride, reason string) (kept broker.PowerOverride,
-	err error,
-) {
+func (db *DB) PutPowerOverride(
+	ctx context.Context, actor broker.Actor, o broker.PowerOverride, reason string,
+) (kept broker.PowerOverride, err error) {
 	if o.SelectorValue, err = broker.SelectorValue(o.SelectorType, o.SelectorValue); err != nil {
 		return kept, err
 	}
@@ -74,8 +74,8 @@ func (db *DB) PutPowerOverride(ctx context.Context, actor broker.Actor, o broker
 
 // SetPowerOverrideStatus enables or disables an override. Codes: site_not_found,
 // power_override_not_found.
-func (db *DB) SetPowerOverrideStatus(ctx context.Context, actor broker.Actor, siteID, id string, status broker.SiteStatus,
-	reason string,
+func (db *DB) SetPowerOverrideStatus(
+	ctx context.Context, actor broker.Actor, siteID, id string, status broker.SiteStatus, reason string,
 ) (o broker.PowerOverride, err error) {
 	err = db.changeOverride(ctx, siteID, id, func(ctx context.Context, t *tx, s broker.Site, before broker.PowerOverride) error {
 		o = before
@@ -128,8 +128,8 @@ func (db *DB) UsePowerOverride(ctx context.Context, siteID, pxeMAC, ipmiIP, host
 	return o, true, err
 }
 
-func (db *DB) changeOverride(ctx context.Context, siteID, id string,
-	change func(context.Context, *tx, broker.Site, broker.PowerOverride) error,
+func (db *DB) changeOverride(
+	ctx context.Context, siteID, id string, change func(context.Context, *tx, broker.Site, broker.PowerOverride) error,
 ) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		s, err := site(ctx, t, siteID, "")

@@ -31,9 +31,9 @@ func (db *DB) RoCEAssignments(ctx context.Context, siteID, hostname string) ([]b
 
 // PutRoCE stores all assignments of a list or none. An interface that has an address gets the
 // address from the list. Codes: site_not_found, roce_invalid, roce_address_taken.
-func (db *DB) PutRoCE(ctx context.Context, actor broker.Actor, siteID string, items []broker.RoCEAssignment, reason string) (created,
-	updated int, err error,
-) {
+func (db *DB) PutRoCE(
+	ctx context.Context, actor broker.Actor, siteID string, items []broker.RoCEAssignment, reason string,
+) (created, updated int, err error) {
 	if err := broker.CheckRoCE(items); err != nil {
 		return 0, 0, err
 	}

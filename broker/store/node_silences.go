@@ -42,8 +42,8 @@ func silences(ctx context.Context, r sqlkit.Runner, lock string) ([]Silence, err
 // Without a change it only reads.
 func (db *DB) SaveSilences(ctx context.Context, actor broker.Actor, now []Silence) (began []Silence, err error) {
 	stood, err := db.Silences(ctx)
-	if err != nil || len(stood) == len(now) && !slices.ContainsFunc(now,
-		func(s Silence) bool { return !slices.ContainsFunc(stood, s.is) }) {
+	isNew := func(s Silence) bool { return !slices.ContainsFunc(stood, s.is) }
+	if err != nil || len(stood) == len(now) && !slices.ContainsFunc(now, isNew) {
 		return nil, err
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {

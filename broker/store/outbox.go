@@ -89,8 +89,8 @@ func (t *tx) tellStatus(ctx context.Context, n broker.Node, before broker.NodeSt
 // reads.
 func (db *DB) PlaceEvents(ctx context.Context, limit int) (placed int64, err error) {
 	var waiting bool
-	if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM outbox WHERE position = 0)`).Scan(&waiting); err != nil ||
-		!waiting {
+	err = db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM outbox WHERE position = 0)`).Scan(&waiting)
+	if err != nil || !waiting {
 		return 0, err
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {

@@ -175,10 +175,10 @@ func (db *DB) NewestPackage(ctx context.Context, arch string) (p *Package, withh
 		return nil, 0, err
 	}
 	for i, p := range all {
+		revoked := func(r AgentRelease) bool { return r.Revoked() && p.OfVersion(r.Version) }
 		switch {
 		case !strings.HasSuffix(p.Name, "_"+arch+".deb"):
-		case p.below(floor.Version), slices.ContainsFunc(releases,
-			func(r AgentRelease) bool { return r.Revoked() && p.OfVersion(r.Version) }):
+		case p.below(floor.Version), slices.ContainsFunc(releases, revoked):
 			withheld++
 		default:
 			return &all[i], withheld, nil

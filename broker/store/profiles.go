@@ -94,8 +94,8 @@ func (t *tx) insertProfile(ctx context.Context, actor broker.Actor, s broker.Sit
 
 // UpdateProfile applies change to a profile; the name cannot change. Runs that have begun continue
 // with their copy. Codes: site_not_found, profile_not_found, profile_invalid, profile_is_default.
-func (db *DB) UpdateProfile(ctx context.Context, actor broker.Actor, siteID, ref, reason string,
-	change func(*broker.Profile) error,
+func (db *DB) UpdateProfile(
+	ctx context.Context, actor broker.Actor, siteID, ref, reason string, change func(*broker.Profile) error,
 ) (p broker.Profile, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		s, err := site(ctx, t, siteID, t.ForUpdate()) // its default profile must stay active

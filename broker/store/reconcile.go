@@ -27,8 +27,8 @@ func reconcilePolicy(ctx context.Context, r sqlkit.Runner, site string) (policy 
 }
 
 // ChangeReconcilePolicy replaces a site's policy by the result of change; nil means no policy.
-func (db *DB) ChangeReconcilePolicy(ctx context.Context, actor broker.Actor, site, reason string,
-	change func(json.RawMessage) (json.RawMessage, error),
+func (db *DB) ChangeReconcilePolicy(
+	ctx context.Context, actor broker.Actor, site, reason string, change func(json.RawMessage) (json.RawMessage, error),
 ) (after json.RawMessage, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		// The row makes concurrent changes wait; a site without a policy gets an empty row.

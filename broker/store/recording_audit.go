@@ -97,9 +97,9 @@ func (db *DB) VerifyRecording(ctx context.Context, sessionID string) (r recordin
 
 // verify reads the blocks again if the end of the recording, the end of its session, or its drop was
 // logged while the blocks were read. Each of the three is logged at most once.
-func (db *DB) verify(ctx context.Context, sessionID string, blocks iter.Seq2[recording.Block, error]) (r recording.Report,
-	end *recording.Head, err error,
-) {
+func (db *DB) verify(
+	ctx context.Context, sessionID string, blocks iter.Seq2[recording.Block, error],
+) (r recording.Report, end *recording.Head, err error) {
 	told, _, err := db.recordingTold(ctx, sessionID)
 	for err == nil {
 		if r, err = recording.Verify(sessionID, blocks, told); err != nil {

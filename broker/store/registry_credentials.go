@@ -40,9 +40,9 @@ func registryCredential(ctx context.Context, r sqlkit.Runner, registry, lock str
 
 // PutRegistryCredential stores the record of an account, audited, replacing the previous record;
 // the caller stores the account itself at the record's path.
-func (db *DB) PutRegistryCredential(ctx context.Context, actor broker.Actor, c broker.RegistryCredential) (kept broker.RegistryCredential,
-	err error,
-) {
+func (db *DB) PutRegistryCredential(
+	ctx context.Context, actor broker.Actor, c broker.RegistryCredential,
+) (kept broker.RegistryCredential, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		e := broker.AuditEntry{Actor: actor.Name, Action: "registry_credential.set", Subject: "registry/" + c.Registry, Reason: c.Reason}
 		switch had, err := registryCredential(ctx, t, c.Registry, t.ForUpdate()); {
@@ -69,9 +69,9 @@ func (db *DB) PutRegistryCredential(ctx context.Context, actor broker.Actor, c b
 
 // RemoveRegistryCredential deletes a record, audited; the caller deletes the account. Code:
 // registry_credential_not_found.
-func (db *DB) RemoveRegistryCredential(ctx context.Context, actor broker.Actor, registry, reason string) (had broker.RegistryCredential,
-	err error,
-) {
+func (db *DB) RemoveRegistryCredential(
+	ctx context.Context, actor broker.Actor, registry, reason string,
+) (had broker.RegistryCredential, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		if had, err = registryCredential(ctx, t, registry, t.ForUpdate()); err != nil {
 			return err

@@ -101,9 +101,9 @@ func (db *DB) ResolverSets(ctx context.Context) ([]ResolverSet, error) {
 // WantResolver assigns a set to the nodes of a selector, including nodes that match later. The want
 // replaces an earlier want of the same selector, and takes precedence over all earlier wants. nodes
 // is the number of nodes that match now. Code: resolver_version_unknown.
-func (db *DB) WantResolver(ctx context.Context, actor broker.Actor, selector broker.Selector, ref, reason string) (w ResolverWant,
-	nodes int, err error,
-) {
+func (db *DB) WantResolver(
+	ctx context.Context, actor broker.Actor, selector broker.Selector, ref, reason string,
+) (w ResolverWant, nodes int, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		set, err := resolverSet(ctx, t, ref)
 		if err != nil {

@@ -81,8 +81,8 @@ func (db *DB) MarkRestored(ctx context.Context, actor broker.Actor, takenAt time
 		}
 		return t.audit(ctx, broker.AuditEntry{
 			Actor: actor.Name, Action: "broker.restore", Subject: "broker", Reason: source,
-			After: small("taken_at", takenAt, "nodes", v.Nodes, "enrol_tokens", v.EnrolTokens, "operator_tokens", v.OperatorTokens, "tasks",
-				v.Tasks, "runs", v.Runs),
+			After: small("taken_at", takenAt, "nodes", v.Nodes, "enrol_tokens", v.EnrolTokens, "operator_tokens", v.OperatorTokens,
+				"tasks", v.Tasks, "runs", v.Runs),
 		})
 	})
 	return v, err

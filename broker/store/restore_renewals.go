@@ -11,9 +11,9 @@ import (
 	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
-// FromBefore reports whether a certificate is from before the last restore: marked, or not on
-// record. Call FromBefore only if the database was restored.
-func (db *DB) FromBefore(ctx context.Context, serial string) (bool, error) {
+// BeforeRestore reports whether a certificate is from before the last restore: marked, or not on
+// record. Call BeforeRestore only if the database was restored.
+func (db *DB) BeforeRestore(ctx context.Context, serial string) (bool, error) {
 	var restored bool
 	err := db.reader().QueryRowContext(ctx, `SELECT restored FROM certificates WHERE serial = $1`, serial).Scan(&restored)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -134,7 +134,8 @@ func (t *tx) rotate(ctx context.Context, taskID string, r Renewal) (cert IssuedC
 }
 
 // newKey stores a certificate for a key that no node has had before.
-func (t *tx) newKey(ctx context.Context, n broker.Node, k broker.Task, r Renewal, e broker.AuditEntry,
+func (t *tx) newKey(
+	ctx context.Context, n broker.Node, k broker.Task, r Renewal, e broker.AuditEntry,
 	no func(broker.Kind, string, string, ...any) (IssuedCert, *broker.Error, error),
 ) (cert IssuedCert, answer *broker.Error, err error) {
 	var present string

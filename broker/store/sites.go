@@ -95,9 +95,9 @@ func (db *DB) CreateSite(ctx context.Context, actor broker.Actor, s broker.Site,
 // and ca_cert cannot change either while the site has a token: the token is sent only to the
 // address at which it was checked. Codes: site_not_found, site_invalid, site_address_bound,
 // site_region_taken, profile_not_found, profile_disabled.
-func (db *DB) UpdateSite(ctx context.Context, actor broker.Actor, ref, reason string, change func(*broker.Site) error) (s broker.Site,
-	err error,
-) {
+func (db *DB) UpdateSite(
+	ctx context.Context, actor broker.Actor, ref, reason string, change func(*broker.Site) error,
+) (s broker.Site, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		before, err := site(ctx, t, ref, t.ForUpdate())
 		if err != nil {
@@ -188,8 +188,8 @@ func (t *tx) regionFree(ctx context.Context, s broker.Site) error {
 	}
 	used := s.Status == broker.SiteActive
 	if !used {
-		if err := t.QueryRowContext(ctx, `SELECT COUNT(*) > 0 FROM maas_sites WHERE id = $1 AND `+inUse, s.ID).Scan(&used); err != nil ||
-			!used {
+		err := t.QueryRowContext(ctx, `SELECT COUNT(*) > 0 FROM maas_sites WHERE id = $1 AND `+inUse, s.ID).Scan(&used)
+		if err != nil || !used {
 			return err
 		}
 	}
@@ -246,6 +246,6 @@ func siteAudit(s broker.Site) json.RawMessage {
 		"deploy_ssh_public_key", s.DeploySSHPublicKey,
 		"issuer_organisation", s.Issuer.Organisation, "issuer_contact", s.Issuer.Contact, "issuer_trust_url", s.Issuer.TrustURL,
 		"commissioning_scripts", s.CommissioningScripts, "default_profile_id", s.DefaultProfileID,
-		"api_token_set_at", when(s.APITokenSetAt), "default_power_creds_set_at", when(s.PowerSetAt), "deploy_password_set_at",
-		when(s.DeployPasswordSetAt))
+		"api_token_set_at", when(s.APITokenSetAt), "default_power_creds_set_at", when(s.PowerSetAt),
+		"deploy_password_set_at", when(s.DeployPasswordSetAt))
 }

@@ -92,9 +92,9 @@ func (db *DB) CreateSKU(ctx context.Context, actor broker.Actor, s broker.SKU) (
 }
 
 // UpdateSKU applies change to a SKU; the id cannot change. Codes: sku_not_found, sku_invalid.
-func (db *DB) UpdateSKU(ctx context.Context, actor broker.Actor, id, reason string, change func(*broker.SKU) error) (s broker.SKU,
-	err error,
-) {
+func (db *DB) UpdateSKU(
+	ctx context.Context, actor broker.Actor, id, reason string, change func(*broker.SKU) error,
+) (s broker.SKU, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		before, err := sku(ctx, t, id, t.ForUpdate())
 		if err != nil {

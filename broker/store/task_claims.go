@@ -63,9 +63,9 @@ func (o openTask) deliverable(epoch int64, now time.Time) bool {
 // tenant's data stay queued while the site is frozen; while a restored database is held, all tasks
 // but probes stay queued. The returned tasks have all fields of a delivery. cancel lists delivered
 // tasks that the node must stop. Codes: node_not_found, epoch_superseded.
-func (db *DB) ClaimTasks(ctx context.Context, nodeID string, epoch int64, lanes []taskcatalog.Lane, limit int) (tasks []broker.Task,
-	cancel []string, err error,
-) {
+func (db *DB) ClaimTasks(
+	ctx context.Context, nodeID string, epoch int64, lanes []taskcatalog.Lane, limit int,
+) (tasks []broker.Task, cancel []string, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		tasks, cancel = nil, nil
 		// The lock serializes claims of one node, on any replica.
@@ -185,9 +185,9 @@ func toStop(open []openTask) []string {
 // RecordProgress renews the lease of a task and returns the tasks that the node must stop. A task
 // whose lease ran out, but which was not delivered again, is leased to the node again. Codes:
 // task_not_found, task_ended, attempt_superseded.
-func (db *DB) RecordProgress(ctx context.Context, nodeID, taskID string, attempt int, p broker.Progress) (leaseUntil time.Time,
-	cancel []string, err error,
-) {
+func (db *DB) RecordProgress(
+	ctx context.Context, nodeID, taskID string, attempt int, p broker.Progress,
+) (leaseUntil time.Time, cancel []string, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		leaseUntil = t.now.Add(wire.LeaseTime)
 		p.At = t.now

@@ -60,7 +60,9 @@ func (db *DB) RecordResult(ctx context.Context, r Result, effects []broker.Effec
 		k.Evidence = r.Evidence
 		if _, err := t.ExecContext(ctx,
 			`UPDATE tasks SET status = $1, ended_at = $2, outcome = $3, code = $4, message = $5, verdict = $6, result = $7, evidence = $8
-			WHERE id = $9`, string(r.Status), sqlkit.Micros(t.now), string(r.Outcome), string(r.Code), r.Message, string(r.Verdict), string(r.Result), bytesOf(r.Evidence), r.TaskID); err != nil {
+			WHERE id = $9`,
+			string(r.Status), sqlkit.Micros(t.now), string(r.Outcome), string(r.Code), r.Message, string(r.Verdict), string(r.Result),
+			bytesOf(r.Evidence), r.TaskID); err != nil {
 			return err
 		}
 		if r.Archive != nil {

@@ -163,9 +163,9 @@ func (db *DB) TerminalAccess(ctx context.Context, operator, nodeID, username, al
 
 // TerminalSessionAccess returns a session, and the data that decides whether an operator may join
 // it. Codes: terminal_session_not_found.
-func (db *DB) TerminalSessionAccess(ctx context.Context, operator, id string) (s broker.TerminalSession, a broker.TerminalAccess,
-	err error,
-) {
+func (db *DB) TerminalSessionAccess(
+	ctx context.Context, operator, id string,
+) (s broker.TerminalSession, a broker.TerminalAccess, err error) {
 	var openedIn broker.NodeStatus
 	s, err = scanTerminal(tail{db.reader().QueryRowContext(ctx,
 		`SELECT `+terminalColumns+`, opened_in FROM terminal_sessions WHERE id = $1`, id), []any{&openedIn}})

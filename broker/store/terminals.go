@@ -52,9 +52,9 @@ func terminalNotFound(id string) *broker.Error {
 
 // CreateTerminalSession creates a session, opening, for the present enrolment of a node. Codes:
 // node_not_found, node_deleted, stale_epoch.
-func (db *DB) CreateTerminalSession(ctx context.Context, actor broker.Actor, s broker.TerminalSession) (made broker.TerminalSession,
-	err error,
-) {
+func (db *DB) CreateTerminalSession(
+	ctx context.Context, actor broker.Actor, s broker.TerminalSession,
+) (made broker.TerminalSession, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, s.NodeID, t.ForUpdate())
 		switch {
@@ -106,9 +106,9 @@ type TerminalMove struct {
 // MoveTerminalSession changes a session's status. The present status is no change, except for an
 // exit status that was not known. Codes: terminal_session_not_found, terminal_session_elsewhere,
 // terminal_transition_refused.
-func (db *DB) MoveTerminalSession(ctx context.Context, actor broker.Actor, id string, m TerminalMove) (moved broker.TerminalSession,
-	err error,
-) {
+func (db *DB) MoveTerminalSession(
+	ctx context.Context, actor broker.Actor, id string, m TerminalMove,
+) (moved broker.TerminalSession, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		had, err := terminal(ctx, t, id, t.ForUpdate())
 		if err != nil {

@@ -189,8 +189,8 @@ func (t *tx) keptOut(ctx context.Context, n broker.Node, lifts Lifts) error {
 		return nil
 	}
 	var by string
-	if err := t.QueryRowContext(ctx, `SELECT kept_out_by FROM nodes WHERE id = $1`, n.ID).Scan(&by); err != nil ||
-		!ofPeople(broker.Owner(by)) {
+	err = t.QueryRowContext(ctx, `SELECT kept_out_by FROM nodes WHERE id = $1`, n.ID).Scan(&by)
+	if err != nil || !ofPeople(broker.Owner(by)) {
 		return err
 	}
 	return broker.Errorf(broker.Refused, "kept_out_by_person",

@@ -97,12 +97,12 @@ func TestTwoBrokersAtOneAddress(t *testing.T) {
 	each(t, func(w *world) {
 		a, b := w.replica("a.example:7442"), w.replica("a.example:7442")
 		id := a.open()
-		if _, _, err := b.desk.Open(ctx, ada, terminals.Request{NodeID: nodeID, Username: "bob", Size: size}); code(err) != "relay_address_taken" {
+		if _, _, err := b.service.Open(ctx, ada, terminals.Request{NodeID: nodeID, Username: "bob", Size: size}); code(err) != "relay_address_taken" {
 			t.Error(err)
 		}
 		_, err := w.db.MoveTerminalSession(ctx, broker.Actor{Name: "test"}, id, store.TerminalMove{To: broker.TerminalOpen})
 		w.ok(err)
-		w.ok(b.desk.Leave(ctx))
+		w.ok(b.service.Leave(ctx))
 		for range 5 {
 			w.clock.Advance(4 * time.Second)
 			w.eventually("it says that it lives", func() bool {
@@ -126,7 +126,7 @@ func TestWhatWouldOpenASessionThatIsOverIsTakenBack(t *testing.T) {
 	each(t, func(w *world) {
 		r := w.replica("a.example:7442")
 		id := r.open()
-		w.ok(r.desk.Close(ctx, ada, id, "enough"))
+		w.ok(r.service.Close(ctx, ada, id, "enough"))
 		w.closed(id, terminals.CodeClosed)
 		w.eventually("it is taken back", func() bool {
 			opens := w.tasks("terminal.open")

@@ -17,7 +17,7 @@ func TestASessionWithABrokenRecordingIsOver(t *testing.T) {
 		id := a.open()
 		a.stop()
 		a.relay.Stop()
-		w.ok(a.desk.Leave(ctx))
+		w.ok(a.service.Leave(ctx))
 		last, err := w.db.LastBlock(ctx, id)
 		w.ok(err)
 		w.ok(w.db.RecordingKeeper("a.example:7442").Keep(ctx, recording.Block{SessionID: id, Seq: last.Seq + 1, At: w.clock.Now(), Lines: []byte("x"), Prev: last.Hash, Hash: "sha256:other"}))

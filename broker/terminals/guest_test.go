@@ -41,9 +41,9 @@ func TestAGuestWhoMayNotBeThereLeaves(t *testing.T) {
 		w.ok(w.db.CreateOperatorToken(ctx, broker.Actor{Name: "test"}, guest, "hash-gus"))
 		a := w.replica("a.example:7442")
 		id := a.open()
-		k, err := a.desk.Ticket(ctx, guest, id, size)
+		k, err := a.service.Ticket(ctx, guest, id, size)
 		w.ok(err)
-		w.ok(a.desk.Join(ctx, guest, id, k.Secret))
+		w.ok(a.service.Join(ctx, guest, id, k.Secret))
 		if n, err := w.db.ListAudit(ctx, store.AuditFilter{Action: "terminal.join", Subject: "terminal/" + id, Limit: 9}); err != nil || len(n) != 1 || n[0].Actor != "gus" {
 			t.Errorf("%+v %v", n, err)
 		}

@@ -17,7 +17,7 @@ func TestAPolicyThatCannotBeReadEndsItsSitesSessions(t *testing.T) {
 		id := a.open()
 		w.ok(w.db.SetTerminalPolicy(ctx, broker.Actor{Name: "test"}, "", []byte(`{"any_user":"yes"}`), "test"))
 		w.closed(id, "terminal_policy_unreadable")
-		if _, _, err := a.desk.Open(ctx, ada, terminals.Request{NodeID: nodeID, Username: "bob", Size: size}); code(err) != "terminal_policy_unreadable" {
+		if _, _, err := a.service.Open(ctx, ada, terminals.Request{NodeID: nodeID, Username: "bob", Size: size}); code(err) != "terminal_policy_unreadable" {
 			t.Error(err)
 		}
 		if all, err := w.db.Terminals(ctx, store.TerminalFilter{Limit: 10}); err != nil || len(all) != 1 || all[0].Policy.AnyUser {

@@ -125,9 +125,9 @@ func (d *Service) Open(ctx context.Context, by broker.OperatorToken, r Request) 
 }
 
 // judge decides whether a session may be opened, as which user and how.
-func (d *Service) judge(ctx context.Context, by broker.OperatorToken, r Request) (a broker.TerminalAccess, n broker.Node,
-	p taskcatalog.TerminalOpenParams, err error,
-) {
+func (d *Service) judge(
+	ctx context.Context, by broker.OperatorToken, r Request,
+) (a broker.TerminalAccess, n broker.Node, p taskcatalog.TerminalOpenParams, err error) {
 	if n, err = d.c.DB.Node(ctx, r.NodeID); err != nil {
 		return a, n, p, err
 	}
@@ -185,8 +185,9 @@ func (d *Service) user(ctx context.Context, nodeID string, r Request) (username,
 }
 
 // begin stores the task of a new session and takes the session.
-func (d *Service) begin(ctx context.Context, actor broker.Actor, s broker.TerminalSession, p taskcatalog.TerminalOpenParams,
-	in broker.NodeStatus, size Size,
+func (d *Service) begin(
+	ctx context.Context, actor broker.Actor, s broker.TerminalSession, p taskcatalog.TerminalOpenParams, in broker.NodeStatus,
+	size Size,
 ) error {
 	if err := d.c.DB.PrepareTerminal(ctx, s.ID, p, in); err != nil {
 		return err

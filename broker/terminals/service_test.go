@@ -106,9 +106,9 @@ func code(err error) string {
 // replica is a replica of the broker with a running watch; stop ends the watch.
 type replica struct {
 	*world
-	relay *relay.Relay
-	desk  *terminals.Service
-	stop  func()
+	relay   *relay.Relay
+	service *terminals.Service
+	stop    func()
 }
 
 func (w *world) replica(address string) *replica {
@@ -118,10 +118,10 @@ func (w *world) replica(address string) *replica {
 		DB: w.db, Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &w.ca.Server, nil }, Roots: func() *x509.CertPool { return w.ca.Roots() },
 		Now: w.clock.Now, Address: address, Tick: 5 * time.Millisecond, Denied: func(string) bool { return false },
 	})
-	r.desk = terminals.New(terminals.Config{DB: w.db, Queue: w.queue, Relay: r.relay, Address: address, Now: w.clock.Now, Tick: 5 * time.Millisecond})
+	r.service = terminals.New(terminals.Config{DB: w.db, Queue: w.queue, Relay: r.relay, Address: address, Now: w.clock.Now, Tick: 5 * time.Millisecond})
 	running, stop := context.WithCancel(ctx)
 	ended := make(chan struct{})
-	go func() { defer close(ended); _ = r.desk.Run(running) }()
+	go func() { defer close(ended); _ = r.service.Run(running) }()
 	r.stop = func() { stop(); <-ended }
 	w.Cleanup(func() { r.stop(); r.relay.Stop() })
 	return r
@@ -129,7 +129,7 @@ func (w *world) replica(address string) *replica {
 
 func (r *replica) open() string {
 	r.Helper()
-	id, k, err := r.desk.Open(ctx, ada, terminals.Request{NodeID: nodeID, Username: "bob", Size: size, Reason: "test"})
+	id, k, err := r.service.Open(ctx, ada, terminals.Request{NodeID: nodeID, Username: "bob", Size: size, Reason: "test"})
 	r.ok(err)
 	if k.Secret == "" || !k.Expires.After(r.clock.Now()) {
 		r.Errorf("%+v", k)
@@ -186,9 +186,9 @@ func TestASessionIsJoinedAtAnotherReplica(t *testing.T) {
 		if !a.has(id) || len(w.tasks("terminal.open")) != 1 {
 			t.Fatal("it is not open")
 		}
-		k, err := b.desk.Ticket(ctx, ada, id, size)
+		k, err := b.service.Ticket(ctx, ada, id, size)
 		w.ok(err)
-		w.ok(b.desk.Join(ctx, ada, id, k.Secret))
+		w.ok(b.service.Join(ctx, ada, id, k.Secret))
 		if s := w.row(id); !b.has(id) || s.Replica != "b.example:7442" {
 			t.Errorf("%+v", s)
 		}
@@ -207,27 +207,27 @@ func TestASessionIsJoinedAtAnotherReplica(t *testing.T) {
 			t.Errorf("%v", relays)
 		}
 		// The first replica can take the session back.
-		k, err = a.desk.Ticket(ctx, ada, id, size)
+		k, err = a.service.Ticket(ctx, ada, id, size)
 		w.ok(err)
-		w.ok(a.desk.Join(ctx, ada, id, k.Secret))
+		w.ok(a.service.Join(ctx, ada, id, k.Secret))
 		w.eventually("the second lets go", func() bool { return a.has(id) && !b.has(id) })
 		if s := w.row(id); s.Status.Over() {
 			t.Errorf("%+v", s)
 		}
 		// A join at the replica that already has the session sends no task.
-		k, err = b.desk.Ticket(ctx, ada, id, size)
+		k, err = b.service.Ticket(ctx, ada, id, size)
 		w.ok(err)
-		w.ok(a.desk.Join(ctx, ada, id, k.Secret))
+		w.ok(a.service.Join(ctx, ada, id, k.Secret))
 		if n := len(w.tasks("terminal.open")); n != 3 {
 			t.Errorf("%d tasks", n)
 		}
 		// The replica without the session can close the session.
-		w.ok(b.desk.Close(ctx, ada, id, "enough"))
+		w.ok(b.service.Close(ctx, ada, id, "enough"))
 		w.closed(id, terminals.CodeClosed)
-		if err := b.desk.Close(ctx, ada, id, "again"); err != nil {
+		if err := b.service.Close(ctx, ada, id, "again"); err != nil {
 			t.Error(err)
 		}
-		if _, err := b.desk.Ticket(ctx, ada, id, size); code(err) != "terminal_session_over" {
+		if _, err := b.service.Ticket(ctx, ada, id, size); code(err) != "terminal_session_over" {
 			t.Error(err)
 		}
 	})
@@ -246,14 +246,14 @@ func TestTheSessionsOfADeadReplica(t *testing.T) {
 		a.stop()
 		a.relay.Stop() // as if killed: without Leave
 		w.clock.Advance(8 * time.Second)
-		k, err := b.desk.Ticket(ctx, ada, kept, size)
+		k, err := b.service.Ticket(ctx, ada, kept, size)
 		w.ok(err)
 		if s := w.row(lost); s.Status != broker.TerminalOpen {
 			t.Errorf("%+v", s)
 		}
 		w.clock.Advance(5 * time.Second)
 		w.eventually("it is detached", func() bool { return w.row(lost).Status == broker.TerminalDetached })
-		w.ok(b.desk.Join(ctx, ada, kept, k.Secret))
+		w.ok(b.service.Join(ctx, ada, kept, k.Secret))
 		w.clock.Advance(2 * time.Minute)
 		w.closedAmong(never, "terminal_never_came", 1)
 		w.clock.Advance(13 * time.Minute)
@@ -280,7 +280,7 @@ func TestAnOrphanEndsWithWhatAllowedIt(t *testing.T) {
 		id := a.open()
 		a.stop()
 		a.relay.Stop()
-		w.ok(a.desk.Leave(ctx))
+		w.ok(a.service.Leave(ctx))
 		w.ok(w.db.RevokeOperatorToken(ctx, broker.Actor{Name: "eve"}, "ada", "test"))
 		w.closed(id, "token_revoked")
 	})
@@ -289,7 +289,7 @@ func TestAnOrphanEndsWithWhatAllowedIt(t *testing.T) {
 func TestAnAgentThatKnowsNoTerminals(t *testing.T) {
 	older := slices.DeleteFunc(taskcatalog.IDs(), func(id string) bool { return id == "terminal.open@1" })
 	eachWith(t, older, func(w *world) {
-		_, _, err := w.replica("a.example:7442").desk.Open(ctx, ada, terminals.Request{NodeID: nodeID, Username: "bob", Size: size})
+		_, _, err := w.replica("a.example:7442").service.Open(ctx, ada, terminals.Request{NodeID: nodeID, Username: "bob", Size: size})
 		if code(err) != "task_type_unsupported" {
 			t.Error(err)
 		}
@@ -306,7 +306,7 @@ func TestASessionThatCannotBegin(t *testing.T) {
 	each(t, func(w *world) {
 		a, b := w.replica("a.example:7442"), w.replica("b.example:7442")
 		a.relay.Stop()
-		if _, _, err := a.desk.Open(ctx, ada, terminals.Request{NodeID: nodeID, Username: "bob", Size: size}); code(err) != "relay_stopping" {
+		if _, _, err := a.service.Open(ctx, ada, terminals.Request{NodeID: nodeID, Username: "bob", Size: size}); code(err) != "relay_stopping" {
 			t.Error(err)
 		}
 		all, err := w.db.Terminals(ctx, store.TerminalFilter{Limit: 10})
@@ -315,7 +315,7 @@ func TestASessionThatCannotBegin(t *testing.T) {
 			t.Fatalf("%+v", all)
 		}
 		a.stop()
-		w.ok(a.desk.Leave(ctx))
+		w.ok(a.service.Leave(ctx))
 		w.clock.Advance(2 * time.Minute)
 		w.eventually("it is over", func() bool { return w.row(all[0].ID).Status == broker.TerminalClosed })
 		_ = b
@@ -328,7 +328,7 @@ func TestATokenIsForTheNodesOwnSession(t *testing.T) {
 		a := w.replica("a.example:7442")
 		a.open()
 		task := w.tasks("terminal.open")[0]
-		m, err := a.desk.Mint(ctx, task, "sha256:key")
+		m, err := a.service.Mint(ctx, task, "sha256:key")
 		w.ok(err)
 		if m.Secret == "" || m.Expires.Sub(w.clock.Now()) > 30*time.Second || m.Opens == "" {
 			t.Errorf("%+v", m)
@@ -342,7 +342,7 @@ func TestATokenIsForTheNodesOwnSession(t *testing.T) {
 		} {
 			other := task
 			change(&other)
-			if _, err := a.desk.Mint(ctx, other, "sha256:key"); code(err) != "credential_refused" && code(err) != "terminal_session_not_found" {
+			if _, err := a.service.Mint(ctx, other, "sha256:key"); code(err) != "credential_refused" && code(err) != "terminal_session_not_found" {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -355,7 +355,7 @@ func TestANodeHasSoManySessions(t *testing.T) {
 		for range 64 {
 			a.open()
 		}
-		if _, _, err := a.desk.Open(ctx, ada, terminals.Request{NodeID: nodeID, Username: "bob", Size: size}); code(err) != "terminal_too_many" {
+		if _, _, err := a.service.Open(ctx, ada, terminals.Request{NodeID: nodeID, Username: "bob", Size: size}); code(err) != "terminal_too_many" {
 			t.Error(err)
 		}
 	})
@@ -367,7 +367,7 @@ func TestRecordingsAreDroppedWhenTheirSiteWantsIt(t *testing.T) {
 	each(t, func(w *world) {
 		a := w.replica("a.example:7442")
 		id, live := a.open(), a.open()
-		w.ok(a.desk.Close(ctx, ada, id, "enough"))
+		w.ok(a.service.Close(ctx, ada, id, "enough"))
 		w.closed(id, terminals.CodeClosed)
 		a.stop()
 		keep := &terminals.Retention{DB: w.db, Log: nopLog}

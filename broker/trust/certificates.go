@@ -34,9 +34,9 @@ func (s serverCertificate) due(now time.Time) bool {
 // IssueNode issues a node certificate from the newest issuing CA and returns the certificate with
 // its chain up to the root. Codes: those of pki.CA.IssueNode; key_mismatch if this replica lacks
 // the newest CA's key.
-func (a *Authority) IssueNode(csr *x509.CertificateRequest, id pki.NodeIdentity, now time.Time, life time.Duration) (leaf *x509.Certificate,
-	chain []*x509.Certificate, err error,
-) {
+func (a *Authority) IssueNode(
+	csr *x509.CertificateRequest, id pki.NodeIdentity, now time.Time, life time.Duration,
+) (leaf *x509.Certificate, chain []*x509.Certificate, err error) {
 	k, err := a.issuing(newest)
 	if err != nil {
 		return nil, nil, err

@@ -12,9 +12,9 @@ import (
 // SignTask signs a task with the newest task key that the task's node has confirmed, and returns
 // the envelope and the key's id. Codes: node_left_behind if a rotation was finished without the
 // node, key_mismatch if this replica lacks the key.
-func (a *Authority) SignTask(ctx context.Context, task taskcatalog.Task, nodeTrustVersion int64) (envelope []byte, keyID string,
-	err error,
-) {
+func (a *Authority) SignTask(
+	ctx context.Context, task taskcatalog.Task, nodeTrustVersion int64,
+) (envelope []byte, keyID string, err error) {
 	candidates := live(a.current.Load().bundle, pki.UseTask, a.o.Now())
 	slices.Reverse(candidates) // newest first
 	switch {

@@ -47,6 +47,6 @@
 //
 // The identity is rotated right after the drain. Proof is only a signature by a key certified
 // after the rotation, and only if nobody else was seen with that key or used the previous key
-// (alone). Earlier tasks are on the certificate by digest only. A failed task is no proof, and a
-// task older than a certificate's validity proves nothing about today (lately).
+// (refuseConflict). Earlier tasks are on the certificate by digest only. A failed task is no proof,
+// and a task older than a certificate's validity proves nothing about today (refuseStale).
 package turnover

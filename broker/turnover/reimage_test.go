@@ -132,7 +132,7 @@ func TestAReimageDoesNotNeedTheFormerSystem(t *testing.T) {
 func TestThePreviousSystemStopsTheRun(t *testing.T) {
 	s := newSite(t)
 	s.place.Policy.AcceptMAASErase = true
-	haunted := false
+	previousShown := false
 	s.runs++
 	state, locks, err := turnover.New(s.book.Machine(s.id).Node, s.place, turnover.Request{Mode: turnover.Reimage, Erase: "secure", Reason: "patches"})
 	if err != nil {
@@ -142,9 +142,9 @@ func TestThePreviousSystemStopsTheRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := s.settle("r-1", func(m maassim.Machine) {
-		if r := s.run("r-1"); r.Stage == "wait_for_agent_enrollment" && !haunted {
+		if r := s.run("r-1"); r.Stage == "wait_for_agent_enrollment" && !previousShown {
 			s.book.ShowFormerSystem(s.id)
-			haunted = true
+			previousShown = true
 		}
 		s.book.Boot(m.UserData)
 	})

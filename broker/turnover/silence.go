@@ -17,9 +17,9 @@ const SilentCancelReason = "the agent did not answer the drain, and the policy h
 // such reimages at once.
 const TooManySilent = "too_many_silent"
 
-// HoldReason is the reason and the advice of such a run. many is the number of reimages there would
-// be.
-func HoldReason(site string, many, most int) (reason string, says chain.Says) {
+// TooManySilentReason is the reason and the advice of such a run. many is the number of reimages
+// there would be.
+func TooManySilentReason(site string, many, most int) (reason string, says chain.Says) {
 	return fmt.Sprintf("the agent did not answer the drain, and the node is not reimaged: %d nodes of site %s would be reimaged within an hour, more than silent_reimages_at_once (%d); a network fault is likely", many, site, most),
 		chain.Says{
 			Code: TooManySilent,

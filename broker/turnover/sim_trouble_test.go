@@ -53,7 +53,7 @@ func (s *simulation) troubles() {
 		s.later(from+s.until(3*time.Hour), func() { s.region.Relent(maassim.Unreachable) })
 	}
 	for range s.by.IntN(3) {
-		s.later(s.until(3*time.Hour), func() { s.haunt(pick(s, s.boxes...)) })
+		s.later(s.until(3*time.Hour), func() { s.showPreviousSystem(pick(s, s.boxes...)) })
 	}
 	for range s.by.IntN(3) {
 		b, twice := pick(s, s.boxes...), s.chance(30)
@@ -105,8 +105,8 @@ func (s *simulation) byHand(b *box, kind maassim.Kind) {
 	}
 }
 
-// haunt boots the former system of a machine.
-func (s *simulation) haunt(b *box) {
+// showPreviousSystem lets the former system of a machine show its certificate.
+func (s *simulation) showPreviousSystem(b *box) {
 	before := s.book.Machine(b.id)
 	s.book.ShowFormerSystem(b.id)
 	after := s.book.Machine(b.id)

@@ -80,8 +80,8 @@ func factsPage(p *page, f taskcatalog.Facts) {
 		p.line("library", strings.Join(slices.DeleteFunc([]string{l.Name, l.Version, string(l.Problem), l.Detail}, empty), ", "))
 	}
 	for _, d := range f.PCI {
-		p.line("pci "+d.Address, strings.Join(slices.DeleteFunc([]string{d.Vendor + ":" + d.Device, "class " + d.Class, d.Driver}, empty),
-			", "))
+		known := slices.DeleteFunc([]string{d.Vendor + ":" + d.Device, "class " + d.Class, d.Driver}, empty)
+		p.line("pci "+d.Address, strings.Join(known, ", "))
 	}
 }
 

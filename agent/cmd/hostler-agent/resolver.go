@@ -103,8 +103,8 @@ the programs. The exit status is 1 if there is a problem.`,
 	return cmd
 }
 
-func judgeHere(ctx context.Context, root string, keys func(context.Context) (map[string]string, error), set *profiles.Set,
-	said *checked,
+func judgeHere(
+	ctx context.Context, root string, keys func(context.Context) (map[string]string, error), set *profiles.Set, said *checked,
 ) error {
 	found, err := keys(ctx)
 	if err != nil {

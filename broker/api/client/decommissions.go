@@ -18,8 +18,8 @@ type DecommissionFilter struct {
 // Decommissions lists all turnovers that match a filter, in the order of their start, and the batch
 // if the filter names a batch.
 func (c *Client) Decommissions(ctx context.Context, f DecommissionFilter) (*api.DecommissionList, error) {
-	q := query("node_id", f.Node, "site", f.Site, "mode", f.Mode, "status", f.Status, "stage", f.Stage, "class", f.Class, "batch_id",
-		f.Batch, "limit", strconv.Itoa(pageSize))
+	q := query("node_id", f.Node, "site", f.Site, "mode", f.Mode, "status", f.Status, "stage", f.Stage, "class", f.Class,
+		"batch_id", f.Batch, "limit", strconv.Itoa(pageSize))
 	all := &api.DecommissionList{Items: []api.Decommission{}}
 	for {
 		page := new(api.DecommissionList)

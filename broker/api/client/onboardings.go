@@ -17,8 +17,8 @@ type OnboardingFilter struct {
 // Onboardings lists all onboardings that match a filter, in the order of their start, and the batch
 // if the filter names a batch.
 func (c *Client) Onboardings(ctx context.Context, f OnboardingFilter) (*api.OnboardingList, error) {
-	q := query("site", f.Site, "status", f.Status, "stage", f.Stage, "class", f.Class, "batch_id", f.Batch, "hostname", f.Hostname, "limit",
-		strconv.Itoa(pageSize))
+	q := query("site", f.Site, "status", f.Status, "stage", f.Stage, "class", f.Class, "batch_id", f.Batch, "hostname", f.Hostname,
+		"limit", strconv.Itoa(pageSize))
 	all := &api.OnboardingList{Items: []api.Onboarding{}}
 	for {
 		page := new(api.OnboardingList)

@@ -21,8 +21,8 @@ type AnyRunFilter struct {
 // The runs come in the order of their ids. That is the order of their start, except that a run that
 // another run began stands behind that run and before the next one.
 func (c *Client) Runs(ctx context.Context, f AnyRunFilter) (*api.RunList, error) {
-	q := query("kind", f.Kind, "node_id", f.Node, "site", f.Site, "status", f.Status, "stage", f.Stage, "class", f.Class, "batch_id",
-		f.Batch, "limit", strconv.Itoa(pageSize))
+	q := query("kind", f.Kind, "node_id", f.Node, "site", f.Site, "status", f.Status, "stage", f.Stage, "class", f.Class,
+		"batch_id", f.Batch, "limit", strconv.Itoa(pageSize))
 	all := &api.RunList{Items: []api.Run{}}
 	for {
 		page := new(api.RunList)

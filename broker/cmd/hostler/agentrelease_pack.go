@@ -31,8 +31,8 @@ type packed struct {
 func (a *app) showPacked(p packed) error {
 	return a.show(p, []string{p.Digest}, func(page *render.Page) {
 		page.Fields("directory", p.Dir, "digest", p.Digest, "version", p.Statement.Version, "commit", p.Statement.Commit,
-			"platform", p.Statement.OS+"/"+p.Statement.Arch, "program", "sha256:"+p.Statement.Binary.SHA256, "signatures",
-			strconv.Itoa(p.Signed))
+			"platform", p.Statement.OS+"/"+p.Statement.Arch, "program", "sha256:"+p.Statement.Binary.SHA256,
+			"signatures", strconv.Itoa(p.Signed))
 	})
 }
 

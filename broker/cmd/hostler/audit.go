@@ -120,8 +120,8 @@ is broken or missing.`,
 				verdict = "broken"
 			}
 			err = a.show(v, []string{verdict}, func(p *render.Page) {
-				p.Fields("seals", verdict, "rows walked", strconv.FormatInt(v.Rows, 10), "not yet sealed",
-					strconv.FormatInt(v.Unsealed, 10),
+				p.Fields("seals", verdict, "rows walked", strconv.FormatInt(v.Rows, 10),
+					"not yet sealed", strconv.FormatInt(v.Unsealed, 10),
 					"first bad row", count(v.BrokenAt), "problem", v.Problem, "signed up to row", count(v.HeadID), "head", v.Head,
 					"signed with", v.KeyID)
 			})

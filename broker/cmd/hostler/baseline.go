@@ -155,8 +155,8 @@ func diffPage(a *app, p *render.Page, n api.Node, d *api.BaselineDiff) {
 		p.Fields("node", n.Hostname+" ("+n.ID+")", "in force", d.Digest, "taken last", "none (hostler node baseline retake "+n.Hostname+")")
 		return
 	}
-	p.Fields("node", n.Hostname+" ("+n.ID+")", "in force", d.Digest, "taken last", d.Candidate, "at", moment(a, d.TakenAt), "differences",
-		strconv.Itoa(len(d.Lines)))
+	p.Fields("node", n.Hostname+" ("+n.ID+")", "in force", d.Digest, "taken last", d.Candidate, "at", moment(a, d.TakenAt),
+		"differences", strconv.Itoa(len(d.Lines)))
 	rows := [][]string{}
 	for _, l := range d.Lines {
 		change := ""

@@ -152,8 +152,8 @@ func certificatePage(p *render.Page, r *certificate.Report, trust *pki.TrustBund
 		receiptPage(p, r.Receipt)
 	case r.Attestation != nil:
 		t := r.Attestation
-		p.Fields("part", t.Device.Kind+" "+cmp.Or(t.Device.Serial, t.Device.UUID), "model", t.Device.Model, "was", string(t.Method), "says",
-			t.Witness,
+		p.Fields("part", t.Device.Kind+" "+cmp.Or(t.Device.Serial, t.Device.UUID), "model", t.Device.Model, "was", string(t.Method),
+			"says", t.Witness,
 			"recorded by", t.By, "reason", t.Reason, "node", t.Node.Hostname+" ("+t.Node.ID+")", "site", t.Node.Site)
 	}
 	rows := [][]string{}
@@ -166,8 +166,8 @@ func certificatePage(p *render.Page, r *certificate.Report, trust *pki.TrustBund
 	}
 	resultTable(p, against, render.Kept("CODE", "SUBJECT", "MESSAGE"), rows)
 	p.Title("Signature")
-	p.Fields("file", r.Digest, "issued", render.Time(r.IssuedAt), "by statement key", r.KeyID, "of trust bundle",
-		"version "+strconv.FormatInt(trust.Version, 10),
+	p.Fields("file", r.Digest, "issued", render.Time(r.IssuedAt), "by statement key", r.KeyID,
+		"of trust bundle", "version "+strconv.FormatInt(trust.Version, 10),
 		"judged as of", render.Time(r.JudgedAsOf), "verified", render.Time(r.VerifiedAt))
 }
 
@@ -190,11 +190,11 @@ func cleanPage(p *render.Page, c *certificate.Clean) {
 	for i, check := range c.Validation.NotApplicable {
 		machine += []string{", not applicable ", " "}[min(i, 1)] + check.Name
 	}
-	p.Fields("certificate", c.ID, "node", c.Node.Hostname+" ("+c.Node.ID+")", "its key",
-		"certified after "+render.Time(c.Node.IdentitySince)+", registration "+strconv.FormatInt(c.Node.Epoch, 10)+" of this machine",
+	p.Fields("certificate", c.ID, "node", c.Node.Hostname+" ("+c.Node.ID+")",
+		"its key", "certified after "+render.Time(c.Node.IdentitySince)+", registration "+strconv.FormatInt(c.Node.Epoch, 10)+" of this machine",
 		"site", c.Node.Site,
-		"turnover", c.Run.Mode+" ("+c.Run.ID+")", "from", render.Time(c.Run.StartedAt), "until", render.Time(c.FinishedAt), "allocation",
-		allocation,
+		"turnover", c.Run.Mode+" ("+c.Run.ID+")", "from", render.Time(c.Run.StartedAt), "until", render.Time(c.FinishedAt),
+		"allocation", allocation,
 		"examined from", c.Environment.Words(), "policy", "version "+c.Policy.Version, "good until", render.Time(c.ValidUntil),
 		"whole machine", machine)
 	devices, downgrades, overrides, tasks := [][]string{}, [][]string{}, [][]string{}, [][]string{}
@@ -260,10 +260,10 @@ func receiptPage(p *render.Page, r *certificate.Receipt) {
 	if r.Policy != nil {
 		policy = r.Policy.ToTenant()
 	}
-	p.Fields("your allocation", r.AllocationID, "tenant", r.Tenant, "your access ended", render.Time(r.ReleasedAt), "cleaned until",
-		render.Time(r.FinishedAt),
-		"examined from", r.ExaminedFrom(), "operator's policy", policy, "counted as clean until", render.Time(r.ValidUntil), "certificate",
-		r.CertificateDigest)
+	p.Fields("your allocation", r.AllocationID, "tenant", r.Tenant, "your access ended", render.Time(r.ReleasedAt),
+		"cleaned until", render.Time(r.FinishedAt),
+		"examined from", r.ExaminedFrom(), "operator's policy", policy, "counted as clean until", render.Time(r.ValidUntil),
+		"certificate", r.CertificateDigest)
 	rows := [][]string{}
 	for _, d := range r.Devices {
 		name := d.Serial

@@ -100,8 +100,8 @@ func gpuPolicyFields(p *render.Page, g *taskcatalog.GPUScrubPolicy) {
 		}
 		return fmt.Sprint(v) + unit
 	}
-	p.Fields("least coverage", figure(g.MinCoveragePercent > 0, "%", g.MinCoveragePercent), "or left out at most",
-		figure(bytes != "", "", bytes),
+	p.Fields("least coverage", figure(g.MinCoveragePercent > 0, "%", g.MinCoveragePercent),
+		"or left out at most", figure(bytes != "", "", bytes),
 		"reset must be proven", render.YesNo(g.RequireReset), "unverified may be clean", render.YesNo(g.AllowUnverified),
 		"holders are left alone", render.YesNo(g.KeepHolders),
 		"stops, too", listed("none", g.StopServices), "grace for holders", figure(g.HolderGraceSeconds > 0, "s", g.HolderGraceSeconds),

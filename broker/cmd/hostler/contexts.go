@@ -187,8 +187,8 @@ func contextShowCommand(a *app) *cobra.Command {
 				v.Name, v.Current = "", false // a file outside the contexts has no context name
 			}
 			return a.show(v, []string{v.Broker}, func(p *render.Page) {
-				p.Fields("context", v.Name, "broker", v.Broker, "root", "sha256:"+v.CASHA256, "token file", v.TokenFile, "client file",
-					v.File)
+				p.Fields("context", v.Name, "broker", v.Broker, "root", "sha256:"+v.CASHA256, "token file", v.TokenFile,
+					"client file", v.File)
 			})
 		},
 	}

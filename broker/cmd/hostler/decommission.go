@@ -144,10 +144,10 @@ func decommissionPage(a *app, p *render.Page, d *api.DecommissionDetail, events 
 	}
 	p.Fields("turnover", d.DecommissionID, "node", d.Hostname+" ("+d.NodeID+")", "site", d.Site, "batch", d.BatchID, "mode", d.Mode,
 		"storage", d.StorageCleanup, "erase", d.Erase, "reason", d.Reason,
-		"asked by", d.RequestedBy, "in place of", d.Follows, "in its place", d.FollowedBy, "asked", moment(a, d.RequestedAt), "status",
-		d.Status, "stage", d.CurrentStage, "attempt", strconv.Itoa(d.CurrentAttempt), "direction", d.Direction,
-		"waits for", d.Waiting, "asked for", d.Asked, "failure", d.FailureClass, "code", d.ErrorCode, "because", d.ErrorMessage, "next",
-		d.RecommendedNextAction,
+		"asked by", d.RequestedBy, "in place of", d.Follows, "in its place", d.FollowedBy, "asked", moment(a, d.RequestedAt),
+		"status", d.Status, "stage", d.CurrentStage, "attempt", strconv.Itoa(d.CurrentAttempt), "direction", d.Direction,
+		"waits for", d.Waiting, "asked for", d.Asked, "failure", d.FailureClass, "code", d.ErrorCode, "because", d.ErrorMessage,
+		"next", d.RecommendedNextAction,
 		"certificate", certificate, "ended", moment(a, d.CompletedAt))
 	for _, w := range d.Warnings {
 		p.Line("warning: " + w)

@@ -81,8 +81,8 @@ func freezeFlags(c *cobra.Command, p *api.FreezePut) {
 	c.Flags().StringVar(&p.Reason, "reason", "", "reason, for the operators on call and the audit log")
 }
 
-func (a *app) changeFreeze(c *cobra.Command, p api.FreezePut, ask func(*client.Client) (*api.FreezeResult, error),
-	say func(*api.FreezeResult),
+func (a *app) changeFreeze(
+	c *cobra.Command, p api.FreezePut, ask func(*client.Client) (*api.FreezeResult, error), say func(*api.FreezeResult),
 ) error {
 	if err := needReason(p.Reason); err != nil {
 		return err

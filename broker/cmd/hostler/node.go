@@ -140,8 +140,8 @@ func nodeShowCommand(a *app) *cobra.Command {
 func (a *app) showNode(n *api.Node) error {
 	return a.show(n, []string{n.ID}, func(p *render.Page) {
 		p.Fields("id", n.ID, "hostname", n.Hostname, "serial", n.Serial, "site", n.Site, "sku", n.SKU,
-			"status", n.Status, "because", n.StatusReason, "turnover owed", render.YesNo(n.TurnoverOwed), "may be handed out",
-			handoutWord(n.Handout),
+			"status", n.Status, "because", n.StatusReason, "turnover owed", render.YesNo(n.TurnoverOwed),
+			"may be handed out", handoutWord(n.Handout),
 			"bootstrap", n.Bootstrap, "maas system", n.MAASSystemID, "bmc", n.IPMIIP, "host", n.Host, "onboarding", n.OnboardingID,
 			"enrolled", moment(a, n.EnrolledAt), "enrolments", strconv.FormatInt(n.Epoch, 10),
 			"last contact", moment(a, n.LastAgentContactAt), "certificate until", moment(a, n.CertNotAfter),

@@ -44,8 +44,8 @@ func (a *app) showAgent(l *api.AgentLifecycle) error {
 	return a.show(l, []string{l.NodeID}, func(p *render.Page) {
 		p.Fields("node", l.Hostname+" ("+l.NodeID+")", "site", l.Site, "status", l.Status,
 			"agent", l.Badge+" ("+l.DriftState+")", "channel", l.AgentChannel, "wanted", l.DesiredAgentVersion, "floor", l.VersionFloor,
-			"reported", l.ReportedAgentVersion, "commit", l.ReportedCommit, "program", l.ReportedDigest, "reported at",
-			moment(a, l.ReportedAt),
+			"reported", l.ReportedAgentVersion, "commit", l.ReportedCommit, "program", l.ReportedDigest,
+			"reported at", moment(a, l.ReportedAt),
 			"the version before", l.PreviousAgentVersion, "skips", skipped(l.SkippedVersions),
 			"delivered by", l.DesiredDeliveryMode, "last delivery", deliveryLine(a, *l), "of", l.LastDeliveryCorrelationID)
 		for _, why := range l.DriftReasons {

@@ -167,12 +167,12 @@ func agentShowCommand(a *app) *cobra.Command {
 }
 
 func agentRunPage(a *app, p *render.Page, d *api.AgentLifecycleDetail, events bool) {
-	p.Fields("run", d.RunID, "node", d.Hostname+" ("+d.NodeID+")", "site", d.Site, "mode", d.Mode, "scenario", d.Scenario, "safety",
-		d.SafetyPolicy, "from", d.FromVersion, "to", d.TargetVersion,
+	p.Fields("run", d.RunID, "node", d.Hostname+" ("+d.NodeID+")", "site", d.Site, "mode", d.Mode, "scenario", d.Scenario,
+		"safety", d.SafetyPolicy, "from", d.FromVersion, "to", d.TargetVersion,
 		"reason", d.Reason, "asked by", d.RequestedBy, "asked", moment(a, d.RequestedAt), "status", d.Status, "stage", d.CurrentStage,
 		"attempt", strconv.Itoa(d.CurrentAttempt), "direction", d.Direction,
-		"waits for", d.Waiting, "asked for", d.Asked, "turnover", d.TurnoverID, "failure", d.FailureClass, "code", d.ErrorCode, "because",
-		d.ErrorMessage, "next", d.RecommendedNextAction,
+		"waits for", d.Waiting, "asked for", d.Asked, "turnover", d.TurnoverID, "failure", d.FailureClass, "code", d.ErrorCode,
+		"because", d.ErrorMessage, "next", d.RecommendedNextAction,
 		"ended", moment(a, d.CompletedAt))
 	if i := d.Install; i != nil {
 		p.Title("To install")

@@ -136,11 +136,11 @@ func onboardingShowCommand(a *app) *cobra.Command {
 
 func onboardingPage(a *app, p *render.Page, o *api.OnboardingDetail, events bool) {
 	seen := o.LastObserved
-	p.Fields("onboarding", o.OnboardingID, "kind", o.Kind, "batch", orDash(o.BatchID), "hostname", o.Hostname, "bmc", o.IPMIIP, "site",
-		o.Site, "profile", o.Profile, "sku", o.SKUID,
+	p.Fields("onboarding", o.OnboardingID, "kind", o.Kind, "batch", orDash(o.BatchID), "hostname", o.Hostname, "bmc", o.IPMIIP,
+		"site", o.Site, "profile", o.Profile, "sku", o.SKUID,
 		"node", orDash(o.NodeID), "maas system", orDash(o.MAASSystemID), "asked by", o.RequestedBy, "asked", moment(a, o.RequestedAt),
-		"status", o.Status, "stage", o.CurrentStage, "attempt", strconv.Itoa(o.CurrentAttempt), "direction", o.Direction, "waits for",
-		o.Waiting, "asked for", o.Asked,
+		"status", o.Status, "stage", o.CurrentStage, "attempt", strconv.Itoa(o.CurrentAttempt), "direction", o.Direction,
+		"waits for", o.Waiting, "asked for", o.Asked,
 		"failure", o.FailureClass, "code", o.ErrorCode, "because", o.ErrorMessage, "next", o.RecommendedNextAction,
 		"maas says", strings.Trim(seen.MAASStatus+", power "+seen.PowerState, ", "), "addresses", strings.Join(seen.IPAddresses, ", "),
 		"seen", moment(a, seen.ObservedAt),

@@ -121,8 +121,8 @@ block in which it is missing (with gaps).`,
 				told = fmt.Sprintf("%d blocks, %d bytes, %s (row %d, %s)", h.Blocks, h.Bytes, h.Hash, h.AuditID, render.Time(h.At))
 			}
 			if err := a.show(r, []string{verdict}, func(p *render.Page) {
-				p.Fields("recording", r.SessionID, "is", verdict, "blocks", strconv.FormatInt(r.Blocks, 10), "bytes of output",
-					strconv.FormatUint(r.Bytes, 10),
+				p.Fields("recording", r.SessionID, "is", verdict, "blocks", strconv.FormatInt(r.Blocks, 10),
+					"bytes of output", strconv.FormatUint(r.Bytes, 10),
 					"until", moment(a, r.Until), "of these lost", lost, "what is wrong", r.What, "the audit log was told", told)
 			}); err != nil {
 				return err

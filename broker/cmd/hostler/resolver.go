@@ -197,8 +197,8 @@ func (a *app) showNodeResolver(r *api.NodeResolver) error {
 		if inForce == "" {
 			inForce = "the one compiled into the agent"
 		}
-		p.Fields("node", r.NodeID, "hostname", r.Hostname, "shall have", r.Wanted, "has", inForce, "had before", r.Before, "confirmed",
-			render.YesNo(r.Confirmed))
+		p.Fields("node", r.NodeID, "hostname", r.Hostname, "shall have", r.Wanted, "has", inForce, "had before", r.Before,
+			"confirmed", render.YesNo(r.Confirmed))
 		if r.Want != nil {
 			p.Title("Because of")
 			p.Table([]render.Column{

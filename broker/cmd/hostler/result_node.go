@@ -34,6 +34,6 @@ func hwSyncPage(p *render.Page, r taskcatalog.HWSyncReseedResult) {
 		proof = render.Time(r.SyncStartedAt) + " to " + render.Time(r.SyncFinishedAt) + ", exit status " + strconv.Itoa(r.ExitStatus)
 	}
 	p.Title("Hardware sync")
-	p.Fields("credentials", r.Credentials, "service", r.Service, "timer", r.Timer, "timer active", render.YesNo(r.TimerActive), "sync",
-		proof)
+	p.Fields("credentials", r.Credentials, "service", r.Service, "timer", r.Timer, "timer active", render.YesNo(r.TimerActive),
+		"sync", proof)
 }

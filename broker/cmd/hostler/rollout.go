@@ -177,14 +177,14 @@ skipped. Without an ID the newest rollout is shown.`,
 }
 
 func rolloutPage(a *app, p *render.Page, r api.Rollout) {
-	p.Fields("rollout", r.RolloutID, "release", r.Release, "digest", r.ReleaseDigest, "nodes", r.Selector, "site", r.Site, "at a time",
-		strconv.Itoa(r.Concurrency),
+	p.Fields("rollout", r.RolloutID, "release", r.Release, "digest", r.ReleaseDigest, "nodes", r.Selector, "site", r.Site,
+		"at a time", strconv.Itoa(r.Concurrency),
 		"soak", render.Span(time.Duration(r.SoakSeconds)*time.Second), "stops at", strconv.Itoa(r.MaxFailures)+" failed, then "+r.OnFailure,
 		"safety", r.SafetyPolicy,
 		"reason", r.Reason, "asked by", r.RequestedBy, "asked", moment(a, r.RequestedAt), "status", r.Status, "stage", r.CurrentStage,
 		"waits for", r.Waiting, "asked for", r.Asked,
-		"failure", r.FailureClass, "code", r.ErrorCode, "because", r.ErrorMessage, "next", r.RecommendedNextAction, "ended",
-		moment(a, r.CompletedAt))
+		"failure", r.FailureClass, "code", r.ErrorCode, "because", r.ErrorMessage, "next", r.RecommendedNextAction,
+		"ended", moment(a, r.CompletedAt))
 	p.Title("Waves")
 	rows := [][]string{}
 	for _, w := range r.Waves {

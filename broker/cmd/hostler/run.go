@@ -70,8 +70,8 @@ func (k runs[R]) printPage(a *app, l runPage[R]) error {
 	ids, rows := k.rows(a, l.runs)
 	return a.show(l.answer, ids, func(p *render.Page) {
 		if b := l.batch; b != nil {
-			p.Fields("batch", b.BatchID, "site", b.Site, "asked by", b.RequestedBy, "asked", moment(a, b.RequestedAt), "at a time",
-				strconv.Itoa(b.Parallel),
+			p.Fields("batch", b.BatchID, "site", b.Site, "asked by", b.RequestedBy, "asked", moment(a, b.RequestedAt),
+				"at a time", strconv.Itoa(b.Parallel),
 				"runs", countsOf(b), "stopped", moment(a, b.StoppedAt), "because", b.StopReason)
 			p.Blank()
 		}

@@ -198,10 +198,10 @@ func anyRunPage(a *app, p *render.Page, d *api.RunDetail, events bool) {
 	}
 	p.Fields("run", d.RunID, "kind", d.Kind, "command", command, "subject", d.Subject, "node", d.NodeID, "site", d.Site, "batch", d.BatchID,
 		"asked by", d.RequestedBy, "asked", moment(a, d.RequestedAt),
-		"status", d.Status, "stage", d.CurrentStage, "attempt", strconv.Itoa(d.CurrentAttempt), "direction", d.Direction, "waits for",
-		d.Waiting, "asked for", d.Asked,
-		"failure", d.FailureClass, "code", d.ErrorCode, "because", d.ErrorMessage, "next", d.RecommendedNextAction, "ended",
-		moment(a, d.CompletedAt))
+		"status", d.Status, "stage", d.CurrentStage, "attempt", strconv.Itoa(d.CurrentAttempt), "direction", d.Direction,
+		"waits for", d.Waiting, "asked for", d.Asked,
+		"failure", d.FailureClass, "code", d.ErrorCode, "because", d.ErrorMessage, "next", d.RecommendedNextAction,
+		"ended", moment(a, d.CompletedAt))
 	runStagesPage(a, p, withoutUnusedDetours(d.Stages))
 	if events {
 		eventsPage(p, d.Events)

@@ -55,8 +55,8 @@ func (k runs[R]) retryBatch(a *app, c *cobra.Command, remote *client.Client, q r
 }
 
 // startedBatch shows a new batch, or follows it.
-func (k runs[R]) startedBatch(a *app, ctx context.Context, remote *client.Client, answer any, id string, rows [][]string, wait bool,
-	timeout time.Duration,
+func (k runs[R]) startedBatch(
+	a *app, ctx context.Context, remote *client.Client, answer any, id string, rows [][]string, wait bool, timeout time.Duration,
 ) error {
 	if wait {
 		return k.watchBatch(a, ctx, remote, id, timeout)

@@ -38,8 +38,8 @@ func (w watching) commands(id string) string {
 }
 
 // watchCommand makes c, which has its texts, the command that watches a run of a noun.
-func (a *app) watchCommand(c *cobra.Command, watch func(*app, context.Context, *client.Client, string,
-	time.Duration) error,
+func (a *app) watchCommand(
+	c *cobra.Command, watch func(*app, context.Context, *client.Client, string, time.Duration) error,
 ) *cobra.Command {
 	var timeout time.Duration
 	c.Use, c.Args = "watch ID", exactly("ID")

@@ -126,8 +126,8 @@ something keeps work from starting.`,
 				}
 				rows = append(rows, []string{check.Check, check.Status, detail})
 			}
-			if err := a.show(r, names, func(p *render.Page) { p.Table(render.Kept("CHECK", "STATUS", "DETAIL"), rows) }); err != nil ||
-				r.OK {
+			err = a.show(r, names, func(p *render.Page) { p.Table(render.Kept("CHECK", "STATUS", "DETAIL"), rows) })
+			if err != nil || r.OK {
 				return err
 			}
 			return broker.Errorf(broker.Unavailable, "site_not_ready", "site %s is not ready: %s failed of %d (see above)", r.Site,

@@ -99,12 +99,12 @@ func (a *app) showTerminalPolicy(v *api.TerminalPolicy) error {
 		if r.AllowRoot {
 			root = r.RootRole
 		}
-		p.Fields("site", site, "opened by", r.OpenRole+" and above", "as root by", root, "as any account",
-			render.YesNo(r.AnyUser)+", for platform_admin",
+		p.Fields("site", site, "opened by", r.OpenRole+" and above", "as root by", root,
+			"as any account", render.YesNo(r.AnyUser)+", for platform_admin",
 			"lasts at most", span(r.MaxSeconds), "without a key", span(r.IdleSeconds), "without its operator", span(r.DetachSeconds),
-			"what is typed is recorded", render.YesNo(r.RecordInput), "where recording fails", r.OnRecordingFailure, "recordings are kept",
-			render.Span(time.Duration(r.RetentionDays)*24*time.Hour),
-			"may set the title", render.YesNo(r.AllowTitle), "may set the clipboard", render.YesNo(r.AllowClipboard), "set by", by, "at",
-			moment(a, v.UpdatedAt))
+			"what is typed is recorded", render.YesNo(r.RecordInput), "where recording fails", r.OnRecordingFailure,
+			"recordings are kept", render.Span(time.Duration(r.RetentionDays)*24*time.Hour),
+			"may set the title", render.YesNo(r.AllowTitle), "may set the clipboard", render.YesNo(r.AllowClipboard), "set by", by,
+			"at", moment(a, v.UpdatedAt))
 	})
 }

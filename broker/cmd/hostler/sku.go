@@ -197,8 +197,8 @@ func (a *app) showSKU(s *api.SKU) error {
 			coverage = fmt.Sprint(s.ScrubFloor.MinCoveragePercent) + "%"
 		}
 		p.Fields("sku", s.ID, "description", s.Description, "gpus", gpusOf(*s), "nics", strings.Join(s.NICs, ", "),
-			"boot disk", s.BootDisk.Pattern+" ("+pick+")", "least scrub coverage", coverage, "reset must be proven",
-			render.YesNo(s.ScrubFloor.RequireReset), "disks shown by a DPU", render.YesNo(s.DPUDisks),
+			"boot disk", s.BootDisk.Pattern+" ("+pick+")", "least scrub coverage", coverage,
+			"reset must be proven", render.YesNo(s.ScrubFloor.RequireReset), "disks shown by a DPU", render.YesNo(s.DPUDisks),
 			"created", moment(a, s.CreatedAt), "changed", moment(a, s.UpdatedAt))
 		pairs(p, "Wanted settings of every GPU", settingsOf(s.GPUSettings))
 	})

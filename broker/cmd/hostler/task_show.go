@@ -69,8 +69,8 @@ func (a *app) taskPage(p *render.Page, v taskView) {
 	p.Fields("task", t.ID, "type", fmt.Sprintf("%s@%d", t.Type, t.Version), "node", nodeName(t), "class", t.Class,
 		"params", string(t.Params), "status", t.Status, "outcome", t.Outcome, "code", t.Code, "message", t.Message,
 		"verdict", t.Verdict, "asked for by", t.EnqueuedBy, "retry of", t.RetryOf, "attempt", strconv.Itoa(t.Attempt),
-		"issued", moment(a, t.IssuedAt), "latest start", moment(a, t.NotAfter), "delivered", moment(a, t.DispatchedAt), "ended",
-		moment(a, t.EndedAt),
+		"issued", moment(a, t.IssuedAt), "latest start", moment(a, t.NotAfter), "delivered", moment(a, t.DispatchedAt),
+		"ended", moment(a, t.EndedAt),
 		"correlation", t.CorrelationID, "signed with", t.KeyID, "envelope", t.EnvelopeDigest)
 	if g := t.Progress; g != nil && !t.Ended {
 		p.Fields("progress", fmt.Sprintf("step %d/%d %s %s %d%% %s", g.CurrentStepIndex, g.TotalSteps, g.CurrentStepName, g.StepStatus,

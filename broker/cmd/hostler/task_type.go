@@ -91,8 +91,8 @@ func describePage(p *render.Page, t *api.TaskType, params, result *schema) {
 	p.Blank()
 	p.Fields("class", t.Class, "lane", t.Lane, "deadline", render.Span(duration(t.DeadlineSeconds))+" from its start",
 		"latest start", render.Span(duration(t.StartSeconds))+" after it was asked for",
-		"needs", strings.Join(t.Capabilities, ", "), "filled in by the broker", strings.Join(t.BrokerFills, ", "), "enqueued by the broker",
-		t.ByBroker)
+		"needs", strings.Join(t.Capabilities, ", "), "filled in by the broker", strings.Join(t.BrokerFills, ", "),
+		"enqueued by the broker", t.ByBroker)
 	if rows := params.table(t.BrokerFills); len(rows) > 0 {
 		p.Title("Params")
 		p.Table([]render.Column{render.Keep("NAME"), render.Keep("TYPE"), render.Keep("REQUIRED"), render.Main("LIMITS")}, rows)

@@ -89,13 +89,13 @@ func (a *app) showTerminal(t *api.Terminal) error {
 	}
 	return a.show(t, []string{t.ID}, func(p *render.Page) {
 		p.Fields("session", t.ID, "node", t.Hostname+" ("+t.NodeID+")", "site", t.Site, "user", t.Username, "allocation", t.AllocationID,
-			"opened by", t.OpenedBy, "reason", t.Reason, "opened", render.Time(t.CreatedAt), "status", t.Status, "since",
-			render.Time(t.StatusAt),
+			"opened by", t.OpenedBy, "reason", t.Reason, "opened", render.Time(t.CreatedAt), "status", t.Status,
+			"since", render.Time(t.StatusAt),
 			"node's side over", t.Transport, "its end asked by", t.EndRequestedBy, "ended", moment(a, t.ClosedAt), "why", t.EndCode,
 			"exit status", exitText(t.ExitStatus))
 		p.Title("Policy")
-		p.Fields("lasts at most", limit(t.MaxSeconds), "without a key", limit(t.IdleSeconds), "without its operator",
-			limit(t.DetachSeconds),
+		p.Fields("lasts at most", limit(t.MaxSeconds), "without a key", limit(t.IdleSeconds),
+			"without its operator", limit(t.DetachSeconds),
 			"what is typed is recorded", render.YesNo(t.RecordInput), "may set the title", render.YesNo(t.Filter.Title),
 			"may set the clipboard", render.YesNo(t.Filter.Clipboard))
 	})

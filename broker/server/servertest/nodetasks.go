@@ -87,8 +87,8 @@ func (n *Node) Mint(t testing.TB, d wire.Delivery, credentialType string) (reply
 }
 
 // Finish ends a task with evidence signed by the node's key.
-func (n *Node) Finish(t testing.TB, d wire.Delivery, task *taskcatalog.Task, outcome taskcatalog.Outcome, result any,
-	report taskcatalog.Report,
+func (n *Node) Finish(
+	t testing.TB, d wire.Delivery, task *taskcatalog.Task, outcome taskcatalog.Outcome, result any, report taskcatalog.Report,
 ) {
 	t.Helper()
 	n.finish(t, d, task, wire.ResultRequest{Outcome: outcome}, result, report)
@@ -100,8 +100,8 @@ func (n *Node) Fail(t testing.TB, d wire.Delivery, task *taskcatalog.Task, code 
 	n.finish(t, d, task, wire.ResultRequest{Outcome: taskcatalog.OutcomeFailed, Code: code, Message: message}, nil, taskcatalog.Report{})
 }
 
-func (n *Node) finish(t testing.TB, d wire.Delivery, task *taskcatalog.Task, req wire.ResultRequest, result any,
-	report taskcatalog.Report,
+func (n *Node) finish(
+	t testing.TB, d wire.Delivery, task *taskcatalog.Task, req wire.ResultRequest, result any, report taskcatalog.Report,
 ) {
 	t.Helper()
 	var raw []byte

@@ -37,9 +37,9 @@ func (n *Nodes) Node(ctx context.Context, nodeID string) (broker.Node, error) {
 }
 
 // Disable implements turnover.Nodes.
-func (n *Nodes) Disable(ctx context.Context, nodeID, runID, reason string, from broker.NodeStatus, ends []string) ([]broker.Allocation,
-	error,
-) {
+func (n *Nodes) Disable(
+	ctx context.Context, nodeID, runID, reason string, from broker.NodeStatus, ends []string,
+) ([]broker.Allocation, error) {
 	return n.DB.BeginTurnover(ctx, broker.System, store.Turnover{
 		NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500),
 		From: from,

@@ -125,7 +125,7 @@ func (s *Silence) giveUp(ctx context.Context, r chain.Record) error {
 
 // holdBack leaves a run to a person, for good: its failure code is no longer that of silence.
 func (s *Silence) holdBack(ctx context.Context, d silentRun, many int) error {
-	reason, says := turnover.HoldReason(d.Site, many, d.policy.SilentReimagesAtOnce)
+	reason, says := turnover.TooManySilentReason(d.Site, many, d.policy.SilentReimagesAtOnce)
 	s.Log.Warn("a silent node is not reimaged: too many nodes would be reimaged at once", zap.String("run", d.ID),
 		zap.String("site", d.Site), zap.Int("nodes", many), zap.Int("most", d.policy.SilentReimagesAtOnce))
 	return s.orderStopped(ctx, d.Record, chain.Order{Action: chain.MarkManual, Reason: reason, Says: &says})

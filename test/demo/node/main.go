@@ -32,7 +32,7 @@ func main() {
 				"bin/hostler --config ./trial/client.yaml task describe node.validate_clean", "what is cleaned, what is only found",
 				"docs/tutorial/walk.md", "a walk by hand",
 				"docs/how-to/turnover.md", "what a turnover does, and what keeps a node out of use",
-				"docs/explanation/security.md", "who can and cannot do what",
+				"docs/explanation/security.md", "what an adversary can do",
 			}
 			return scenes, next
 		})

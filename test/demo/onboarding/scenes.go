@@ -222,8 +222,8 @@ func (d *demo) mend(ctx context.Context) error {
 
 func (d *demo) typo(ctx context.Context) error {
 	before := len(d.region.History(maassim.Box(taken).Serial))
-	err := refused(d.Watched(ctx, 0, "onboarding", "start", "--site", dc, "--sku", sku, "--hostname", db, "--ipmi-ip",
-		maassim.Box(late).BMC.Address, "--wait"))
+	err := refused(d.Watched(ctx, 0, "onboarding", "start", "--site", dc, "--sku", sku, "--hostname", db,
+		"--ipmi-ip", maassim.Box(late).BMC.Address, "--wait"))
 	if err != nil {
 		return err
 	}
@@ -248,8 +248,8 @@ func (d *demo) freeze(ctx context.Context) error {
 	if err := d.Hostler(ctx, 4, "freeze", "--site", dc, "--reason", "the fabric is being rewired"); err != nil {
 		return err
 	}
-	if err := d.Hostler(ctx, 3, "onboarding", "start", "--site", dc, "--sku", sku, "--hostname", hostname(late), "--ipmi-ip",
-		maassim.Box(late).BMC.Address); err != nil {
+	if err := d.Hostler(ctx, 3, "onboarding", "start", "--site", dc, "--sku", sku, "--hostname", hostname(late),
+		"--ipmi-ip", maassim.Box(late).BMC.Address); err != nil {
 		return err
 	}
 	all, err := d.all(ctx)

@@ -16,8 +16,8 @@ import (
 
 func (d *demo) drift(ctx context.Context) error {
 	d.Say("A new site only observes. This one shall act on a machine that is released behind its back:")
-	if err := d.Hostler(ctx, 4, "site", "reconcile", "set", site, "released=act", "--confirm", "10s", "--reason",
-		"read the list for a week"); err != nil {
+	if err := d.Hostler(ctx, 4, "site", "reconcile", "set", site, "released=act", "--confirm", "10s",
+		"--reason", "read the list for a week"); err != nil {
 		return err
 	}
 	m, has := d.Rack.Of(node)

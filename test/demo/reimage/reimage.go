@@ -112,8 +112,8 @@ func (d *demo) resume(ctx context.Context) error {
 	if err != nil || boot == d.boot || d.Deployed() != 2 {
 		return fmt.Errorf("it is boot %s after %s, and MAAS has deployed it %d times: %w", boot, d.boot, d.Deployed(), err)
 	}
-	if r, err := d.Guest().Run(ctx, "test", "-e", "/var/lib/kept", "-o", "-e", "/etc/systemd/system/kept.service", "-o", "-e",
-		"/home/"+tenant); r.Exit != 1 {
+	if r, err := d.Guest().Run(ctx, "test", "-e", "/var/lib/kept", "-o", "-e", "/etc/systemd/system/kept.service", "-o",
+		"-e", "/home/"+tenant); r.Exit != 1 {
 		return fmt.Errorf("something of %s's is on the fresh system: %w", tenant, err)
 	}
 	if r, err := d.Guest().Run(ctx, "getent", "passwd", "toor", tenant); r.Stdout != "" {

@@ -50,8 +50,8 @@ func (d *demo) site(ctx context.Context) (err error) {
 }
 
 func (d *demo) onboard(ctx context.Context) error {
-	if err := d.Watched(ctx, 12, "onboarding", "start", "--site", site, "--hostname", node, "--ipmi-ip", d.Rack.Box.BMC.Address, "--sku",
-		sku, "--wait"); err != nil {
+	if err := d.Watched(ctx, 12, "onboarding", "start", "--site", site, "--hostname", node, "--ipmi-ip", d.Rack.Box.BMC.Address,
+		"--sku", sku, "--wait"); err != nil {
 		return err
 	}
 	n, err := d.Node(ctx, node)

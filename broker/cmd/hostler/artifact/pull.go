@@ -63,8 +63,8 @@ func Pull(ctx context.Context, reference string, plainHTTP bool) (*Pulled, error
 	if p.Statement, err = fetch(ctx, r.repo, descriptor(m.Statement), release.MaxStatement); err != nil {
 		return nil, r.failed("read a release from", err)
 	}
-	if there, err := r.repo.Blobs().Resolve(ctx, m.Layer.Digest); errors.Is(err, errdef.ErrNotFound) || err == nil &&
-		there.Size != m.Layer.Size {
+	if there, err := r.repo.Blobs().Resolve(ctx, m.Layer.Digest); errors.Is(err, errdef.ErrNotFound) ||
+		err == nil && there.Size != m.Layer.Size {
 		return nil, broker.Errorf(broker.Refused, "release_part_missing",
 			"cannot publish %s: its program %s is missing (push the whole release)", reference, m.Layer.Digest)
 	} else if err != nil {

@@ -199,8 +199,8 @@ func (o *operator) handleState(s frame.State) {
 }
 
 func (o *operator) bye(f frame.Bye) {
-	if (f.Code == codeReplaced || f.Code == codeMoved) &&
-		o.leaving == 0 { // final for this client, whether or not the Bye says that it lasts
+	// Final for this client, whether or not the Bye says that the session lasts.
+	if (f.Code == codeReplaced || f.Code == codeMoved) && o.leaving == 0 {
 		o.fail(broker.Errorf(broker.Refused, string(f.Code),
 			"session %s was attached elsewhere, and continues there (take it back: hostler terminal attach %s)", o.ID, o.ID))
 		return
