@@ -71,9 +71,11 @@ demo-onboarding: build
 # of the time. `make lint` has vetted the tests.
 RACE := -race -gcflags='modernc.org/...=-race=false' -gcflags='crypto/internal/...=-race=false' -timeout 15m
 test: setup-test
-	raced=$$(.ci/packages raced) && CGO_ENABLED=1 go test -vet=off $(RACE) $$raced
-	CGO_ENABLED=1 go test -vet=off $(RACE) -run 'Stream|Follower|Walk|Socket|Session|Terminal|GoesOnWhere|FromItsBMC|Batch|Waits|Followed|AnOperatorWho|UnderOneKey' ./broker/adminapi
-	plain=$$(.ci/packages plain) && CGO_ENABLED=1 go test -vet=off -timeout 15m $$plain
+	@raced=$$(.ci/packages raced) && plain=$$(.ci/packages plain) || exit 1; failed=0; export CGO_ENABLED=1; \
+	go test -vet=off $(RACE) $$raced || failed=1; \
+	go test -vet=off $(RACE) -run 'Stream|Follower|Walk|Socket|Session|Terminal|GoesOnWhere|FromItsBMC|Batch|Waits|Followed|AnOperatorWho|UnderOneKey' ./broker/adminapi || failed=1; \
+	go test -vet=off -timeout 15m $$plain || failed=1; \
+	exit $$failed
 race: setup-test
 	CGO_ENABLED=1 go test $(RACE) ./...
 

@@ -244,7 +244,7 @@ func TestWhereTheNodeIsIsTold(t *testing.T) {
 				lines = append(lines, l)
 			}
 		}
-		if len(lines) != 3 || !strings.Contains(lines[0], "away") || !strings.Contains(lines[1], "back") || !strings.Contains(lines[2], "TCP") {
+		if len(lines) != 3 || !strings.Contains(lines[0], "disconnected") || !strings.Contains(lines[1], "back") || !strings.Contains(lines[2], "TCP") {
 			t.Errorf("%q", lines)
 		}
 	})
