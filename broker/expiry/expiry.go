@@ -84,7 +84,7 @@ func (s Sources) Items(ctx context.Context) ([]Item, error) {
 		if t.RevokedAt.IsZero() && (t.ExpiresAt.IsZero() || t.ExpiresAt.After(s.Now().Add(-forgotten))) {
 			all = append(all, Item{
 				What: OperatorToken, Name: t.Name, At: t.ExpiresAt, Soon: forgotten,
-				Renew: "hostler-broker token create, then hostler-broker token revoke " + t.Name,
+				Renew: "hostler token create, then hostler token revoke " + t.Name,
 			})
 		}
 	}

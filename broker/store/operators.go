@@ -63,7 +63,7 @@ func (db *DB) RevokeOperatorToken(ctx context.Context, actor broker.Actor, name,
 		o, err := scanOperator(t.QueryRowContext(ctx, `SELECT `+operatorColumns+` FROM operator_tokens WHERE name = $1`+t.ForUpdate(),
 			name))
 		if errors.Is(err, sql.ErrNoRows) {
-			return broker.Errorf(broker.NotFound, "token_not_found", "there is no operator token %q (see hostler-broker token list)", name)
+			return broker.Errorf(broker.NotFound, "token_not_found", "there is no operator token %q (see hostler token list)", name)
 		} else if err != nil || !o.RevokedAt.IsZero() {
 			return err
 		}

@@ -25,6 +25,7 @@ var sources = map[string]source{
 	"REGISTRY":           registryCandidates,
 	"device SERIAL":      deviceCandidates,
 	"certificate SERIAL": serialCandidates,
+	"token NAME":         tokenCandidates,
 	"certificate ID":     certificateCandidates,
 	"onboarding ID":      runCandidates(onboardings),
 	"decommission ID":    runCandidates(decommissions),
@@ -198,6 +199,20 @@ func registryCandidates(ctx context.Context, remote *client.Client, _ []string, 
 	}
 	for _, r := range l.Items {
 		out = append(out, candidate{r.Registry, r.Username})
+	}
+	return out, nil
+}
+
+// tokenCandidates offers the tokens that can be revoked.
+func tokenCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+	l, err := remote.Tokens(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range l.Items {
+		if t.RevokedAt.IsZero() {
+			out = append(out, candidate{t.Name, t.Role + ", " + tokenSites(t)})
+		}
 	}
 	return out, nil
 }

@@ -56,7 +56,15 @@ holds a token, NO_COLOR turns colours off.`,
 			help(c, args)
 		}
 	})
-	root.AddCommand(
+	root.AddCommand(nouns(a)...)
+	suggestReflexes(root)
+	a.complete(root)
+	return root
+}
+
+// nouns are the commands below the root, in the order of the help.
+func nouns(a *app) []*cobra.Command {
+	return []*cobra.Command{
 		loginCommand(a),
 		contextCommand(a),
 		doctorCommand(a),
@@ -82,14 +90,12 @@ holds a token, NO_COLOR turns colours off.`,
 		agentReleaseCommand(a),
 		registryCredentialCommand(a),
 		rolloutCommand(a),
+		tokenCommand(a),
 		auditCommand(a),
 		certificateCommand(a),
 		trustCommand(a),
 		completionCommand(a),
-	)
-	suggestReflexes(root)
-	a.complete(root)
-	return root
+	}
 }
 
 // rootFlags gives every command the flags of all commands.
@@ -114,6 +120,7 @@ var reflexes = map[string][]string{
 	"list":   {"get", "ls", "ps"},
 	"show":   {"get", "describe"},
 	"remove": {"delete", "rm"},
+	"revoke": {"delete", "rm"},
 }
 
 // suggestReflexes makes cobra suggest commands for the words of other programs.
