@@ -70,10 +70,13 @@ demo-onboarding: build
 # arithmetic of cryptography: neither has goroutines, and both together were more than half
 # of the time. `make lint` has vetted the tests.
 RACE := -race -gcflags='modernc.org/...=-race=false' -gcflags='crypto/internal/...=-race=false' -timeout 15m
+# The tests of adminapi's requests that wait or stream, of terminals, and of whole runs.
+LASTING := Stream|Follower|Walk|Socket|Session|Terminal|GoesOnWhere|FromItsBMC|Batch|Waits|Followed|AnOperatorWho|UnderOneKey
+# All three parts run, so that one red package does not hide what comes after it.
 test: setup-test
 	@raced=$$(.ci/packages raced) && plain=$$(.ci/packages plain) || exit 1; failed=0; export CGO_ENABLED=1; \
 	go test -vet=off $(RACE) $$raced || failed=1; \
-	go test -vet=off $(RACE) -run 'Stream|Follower|Walk|Socket|Session|Terminal|GoesOnWhere|FromItsBMC|Batch|Waits|Followed|AnOperatorWho|UnderOneKey' ./broker/adminapi || failed=1; \
+	go test -vet=off $(RACE) -run '$(LASTING)' ./broker/adminapi || failed=1; \
 	go test -vet=off -timeout 15m $$plain || failed=1; \
 	exit $$failed
 race: setup-test
