@@ -76,7 +76,7 @@ func (a *API) listAgents(ctx context.Context, in *agentsInput) (*api.AgentLifecy
 			continue
 		}
 		if len(out.Items) == limit {
-			out.NextCursor = out.Items[limit-1].NodeID
+			out.Next = out.Items[limit-1].NodeID
 			break
 		}
 		item, err := a.agentResource(ctx, fleet, n)

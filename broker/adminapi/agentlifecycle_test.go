@@ -37,7 +37,7 @@ func TestWhatAnAgentIsAndWhatIsWantedOfIt(t *testing.T) {
 		t.Errorf("of a fleet: %+v", all)
 	}
 	drift := servertest.Must[api.AgentLifecycleList](t, r.Broker, http.MethodGet, "/agent-lifecycle?drift=true&limit=1", nil)
-	if len(drift.Items) != 1 || drift.Items[0].Hostname != "g2" || drift.NextCursor != "" || drift.Counts != all.Counts {
+	if len(drift.Items) != 1 || drift.Items[0].Hostname != "g2" || drift.Next != "" || drift.Counts != all.Counts {
 		t.Errorf("of what drifts: %+v", drift)
 	}
 	if s := servertest.Must[api.Status](t, r.Broker, http.MethodGet, "/status", nil); s.Agents != all.Counts {

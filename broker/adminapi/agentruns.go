@@ -49,11 +49,11 @@ func (a *API) listAgentRuns(ctx context.Context, in *agentRunsInput) (*api.Agent
 	out := &api.AgentLifecycleRuns{Items: []api.AgentLifecycleRun{}}
 	var page []chain.Record
 	if in.Node == "" {
-		page, out.NextCursor, err = a.runsOf(ctx, agentKinds, f, nil, pageLimit(in.Limit))
+		page, out.Next, err = a.runsOf(ctx, agentKinds, f, nil, pageLimit(in.Limit))
 	} else {
 		var n broker.Node
 		if n, err = a.node(ctx, in.Node); err == nil {
-			page, out.NextCursor, err = a.runsOfNode(ctx, agentKinds, n.ID, f, pageLimit(in.Limit))
+			page, out.Next, err = a.runsOfNode(ctx, agentKinds, n.ID, f, pageLimit(in.Limit))
 		}
 	}
 	for _, r := range page {

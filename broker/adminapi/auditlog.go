@@ -46,7 +46,7 @@ func (a *API) listAudit(ctx context.Context, in *auditInput) (*api.AuditList, er
 		out.Items[i] = auditResource(e)
 	}
 	if len(page) == f.Limit {
-		out.NextCursor = strconv.FormatInt(page[len(page)-1].ID, 10)
+		out.Next = strconv.FormatInt(page[len(page)-1].ID, 10)
 	}
 	return out, nil
 }

@@ -39,7 +39,7 @@ func (a *API) listCertificates(ctx context.Context, in *certificatesInput) (*api
 	if err != nil {
 		return nil, err
 	}
-	out := &api.CleanCertificateList{Items: []api.CleanCertificate{}, NextCursor: next}
+	out := &api.CleanCertificateList{Items: []api.CleanCertificate{}, Next: next}
 	for _, c := range page {
 		out.Items = append(out.Items, cleanResource(c))
 	}

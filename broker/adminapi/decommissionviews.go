@@ -71,9 +71,9 @@ func (a *API) listDecommissions(ctx context.Context, in *decommissionsInput) (*a
 	}
 	var page []chain.Record
 	if node.ID != "" {
-		page, out.NextCursor, err = a.runsOfNode(ctx, turnoverKinds, node.ID, f, pageLimit(in.Limit))
+		page, out.Next, err = a.runsOfNode(ctx, turnoverKinds, node.ID, f, pageLimit(in.Limit))
 	} else {
-		page, out.NextCursor, err = a.runsOf(ctx, turnoverKinds, f, nil, pageLimit(in.Limit))
+		page, out.Next, err = a.runsOf(ctx, turnoverKinds, f, nil, pageLimit(in.Limit))
 	}
 	if err != nil {
 		return nil, err

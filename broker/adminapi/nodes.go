@@ -68,7 +68,7 @@ func (a *API) listNodes(ctx context.Context, in *nodesInput) (*api.NodeList, err
 	if err != nil {
 		return nil, err
 	}
-	out := &api.NodeList{Items: make([]api.Node, len(page)), NextCursor: next}
+	out := &api.NodeList{Items: make([]api.Node, len(page)), Next: next}
 	for i, n := range page {
 		out.Items[i] = nodeResource(n)
 	}

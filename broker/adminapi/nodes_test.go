@@ -247,7 +247,7 @@ func TestLabelsAreMergedAndSelectNodes(t *testing.T) {
 	for cursor := ""; ; {
 		page := servertest.Must[api.NodeList](t, b, http.MethodGet, "/nodes?limit=1&cursor="+cursor, nil)
 		all = append(all, page.Items...)
-		if cursor = page.NextCursor; cursor == "" {
+		if cursor = page.Next; cursor == "" {
 			break
 		}
 	}

@@ -331,7 +331,7 @@ func TestABatchIsWholeOrNotAtAll(t *testing.T) {
 		t.Errorf("the batch is %+v", mine)
 	}
 	first := list("limit=3")
-	if rest := list("limit=3&cursor=" + first.NextCursor); len(first.Items) != 3 || first.NextCursor == "" || len(rest.Items) != 1 || rest.NextCursor != "" {
+	if rest := list("limit=3&cursor=" + first.Next); len(first.Items) != 3 || first.Next == "" || len(rest.Items) != 1 || rest.Next != "" {
 		t.Errorf("pages of %d and %d", len(first.Items), len(rest.Items))
 	}
 	for query, want := range map[string]int{

@@ -59,7 +59,7 @@ func (a *API) listOnboardings(ctx context.Context, in *onboardingsInput) (*api.O
 	for _, r := range page {
 		out.Items = append(out.Items, onboardingResource(r))
 	}
-	out.NextCursor = next
+	out.Next = next
 	return out, nil
 }
 

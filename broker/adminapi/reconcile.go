@@ -102,7 +102,7 @@ func (a *API) listDrift(ctx context.Context, in *driftInput) (*api.DriftList, er
 	if err != nil {
 		return nil, err
 	}
-	out := &api.DriftList{Items: []api.Drift{}, NextCursor: next}
+	out := &api.DriftList{Items: []api.Drift{}, Next: next}
 	policies := map[string]reconcile.Policy{}
 	for _, d := range page {
 		r, err := a.driftResource(ctx, d, policies)

@@ -51,7 +51,7 @@ func (a *API) listRecordings(ctx context.Context, in *recordingsInput) (*api.Rec
 		}
 	}
 	if len(page) == f.Limit {
-		out.NextCursor = page[len(page)-1].ID
+		out.Next = page[len(page)-1].ID
 	}
 	return out, nil
 }

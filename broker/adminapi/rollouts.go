@@ -127,7 +127,7 @@ func (a *API) listRollouts(ctx context.Context, in *rolloutsInput) (*api.Rollout
 	if err != nil {
 		return nil, err
 	}
-	out := &api.RolloutList{Items: []api.Rollout{}, NextCursor: next}
+	out := &api.RolloutList{Items: []api.Rollout{}, Next: next}
 	for _, r := range page {
 		item, err := a.rolloutResource(ctx, r)
 		if err != nil {

@@ -176,10 +176,10 @@ func TestWhoMayRollOutWhat(t *testing.T) {
 		}
 	}
 	page := servertest.Must[api.RolloutList](t, r.Broker, http.MethodGet, "/rollouts?limit=1", nil)
-	if len(page.Items) != 1 || page.NextCursor == "" {
+	if len(page.Items) != 1 || page.Next == "" {
 		t.Errorf("a page is %+v", page)
 	}
-	if rest := servertest.Must[api.RolloutList](t, r.Broker, http.MethodGet, "/rollouts?limit=1&cursor="+page.NextCursor, nil); len(rest.Items) != 1 || rest.Items[0].RolloutID == page.Items[0].RolloutID {
+	if rest := servertest.Must[api.RolloutList](t, r.Broker, http.MethodGet, "/rollouts?limit=1&cursor="+page.Next, nil); len(rest.Items) != 1 || rest.Items[0].RolloutID == page.Items[0].RolloutID {
 		t.Errorf("the next is %+v", rest)
 	}
 	for name, a := range map[string]string{"of the node's runs": "/agent-lifecycle/runs/" + whole.RolloutID, "of turnovers": "/decommissions/" + whole.RolloutID} {

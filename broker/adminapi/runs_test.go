@@ -43,8 +43,8 @@ func TestAListOfRunsReadsOnlyItsKind(t *testing.T) {
 		for _, r := range l.Items {
 			got = append(got, r.RunID)
 		}
-		if !slices.Equal(got, want) || l.NextCursor != "" {
-			t.Errorf("/runs%s lists %v and goes on after %q, want %v", query, got, l.NextCursor, want)
+		if !slices.Equal(got, want) || l.Next != "" {
+			t.Errorf("/runs%s lists %v and goes on after %q, want %v", query, got, l.Next, want)
 		}
 	}
 }

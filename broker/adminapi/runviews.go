@@ -57,11 +57,11 @@ func (a *API) listRuns(ctx context.Context, in *runsInput) (*api.RunList, error)
 	}
 	var page []chain.Record
 	if in.Node == "" {
-		page, out.NextCursor, err = a.runsOf(ctx, everyKind, f, nil, pageLimit(in.Limit))
+		page, out.Next, err = a.runsOf(ctx, everyKind, f, nil, pageLimit(in.Limit))
 	} else {
 		var n broker.Node
 		if n, err = a.node(ctx, in.Node); err == nil {
-			page, out.NextCursor, err = a.runsOfNode(ctx, everyKind, n.ID, f, pageLimit(in.Limit))
+			page, out.Next, err = a.runsOfNode(ctx, everyKind, n.ID, f, pageLimit(in.Limit))
 		}
 	}
 	for _, r := range page {

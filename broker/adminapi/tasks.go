@@ -104,7 +104,7 @@ func (a *API) listTasks(ctx context.Context, in *tasksInput) (*api.TaskList, err
 	if err != nil {
 		return nil, err
 	}
-	out := &api.TaskList{Items: make([]api.Task, len(page)), NextCursor: next}
+	out := &api.TaskList{Items: make([]api.Task, len(page)), Next: next}
 	for i, t := range page {
 		if _, ok := hostnames[t.NodeID]; !ok {
 			n, err := a.c.DB.Node(ctx, t.NodeID)

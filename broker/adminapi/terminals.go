@@ -118,7 +118,7 @@ func (a *API) listTerminals(ctx context.Context, in *terminalsInput) (*api.Termi
 		out.Items[i] = a.terminalResource(v)
 	}
 	if len(page) == f.Limit {
-		out.NextCursor = page[len(page)-1].ID
+		out.Next = page[len(page)-1].ID
 	}
 	return out, nil
 }

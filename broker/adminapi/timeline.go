@@ -42,7 +42,7 @@ func (a *API) timeline(ctx context.Context, in *timelineInput) (*api.Timeline, e
 	}
 	out := &api.Timeline{NodeID: n.ID, Items: []api.TimelineEvent{}, Earlier: earlier}
 	if next != nil {
-		out.NextCursor = next.Cursor()
+		out.Next = next.Cursor()
 	}
 	for _, m := range page {
 		out.Items = append(out.Items, momentResource(m, a.c.Now()))

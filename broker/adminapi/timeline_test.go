@@ -51,8 +51,8 @@ func TestATimelineSaysWhatHappenedWhoDidItAndHowLongItTook(t *testing.T) {
 		return out
 	}
 	whole := ask("limit=1000")
-	if whole.Earlier || whole.NextCursor != "" {
-		t.Errorf("it is whole: %v, %q", whole.Earlier, whole.NextCursor)
+	if whole.Earlier || whole.Next != "" {
+		t.Errorf("it is whole: %v, %q", whole.Earlier, whole.Next)
 	}
 	var states []string
 	for _, e := range whole.Items {
@@ -78,9 +78,9 @@ func TestATimelineSaysWhatHappenedWhoDidItAndHowLongItTook(t *testing.T) {
 	}
 	since := url.QueryEscape(whole.Items[0].At.Format(time.RFC3339Nano))
 	var paged []string
-	for page := ask("limit=3&since=" + since); ; page = ask("limit=3&cursor=" + page.NextCursor) {
+	for page := ask("limit=3&since=" + since); ; page = ask("limit=3&cursor=" + page.Next) {
 		paged = append(paged, line(page)...)
-		if page.NextCursor == "" {
+		if page.Next == "" {
 			break
 		}
 	}

@@ -52,9 +52,9 @@ type AgentCounts struct {
 // AgentLifecycleList is one page of nodes that have enrolled.
 type AgentLifecycleList struct {
 	Standing
-	Counts     AgentCounts      `json:"counts" doc:"counts of all nodes of these sites, without the list's other filters"`
-	Items      []AgentLifecycle `json:"items"`
-	NextCursor string           `json:"next_cursor,omitempty"`
+	Counts AgentCounts      `json:"counts" doc:"counts of all nodes of these sites, without the list's other filters"`
+	Items  []AgentLifecycle `json:"items"`
+	Next   string           `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }
 
 // AgentWant changes the desired state of a node's agent. Omitted fields stay as they are.
@@ -121,6 +121,6 @@ type AgentLifecycleDetail struct {
 // AgentLifecycleRuns is one page of runs, in the order of their start.
 type AgentLifecycleRuns struct {
 	Standing
-	Items      []AgentLifecycleRun `json:"items"`
-	NextCursor string              `json:"next_cursor,omitempty"`
+	Items []AgentLifecycleRun `json:"items"`
+	Next  string              `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }

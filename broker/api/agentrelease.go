@@ -50,6 +50,7 @@ type StateSchema struct {
 type AgentReleaseList struct {
 	Standing
 	Items []AgentRelease     `json:"items"`
+	Next  string             `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 	Floor *AgentReleaseFloor `json:"floor,omitempty" doc:"the lowest version that a node gets without an explicit rollback"`
 }
 

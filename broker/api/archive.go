@@ -18,4 +18,5 @@ type Archive struct {
 type ArchiveList struct {
 	Standing
 	Items []Archive `json:"items"`
+	Next  string    `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }

@@ -24,8 +24,8 @@ type AuditEntry struct {
 // AuditList is one page of the audit log, newest first.
 type AuditList struct {
 	Standing
-	Items      []AuditEntry `json:"items"`
-	NextCursor string       `json:"next_cursor,omitempty"`
+	Items []AuditEntry `json:"items"`
+	Next  string       `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }
 
 // AuditVerification is the result of a walk over all seals.

@@ -143,10 +143,10 @@ type DecommissionDetail struct {
 
 // DecommissionList is one page of runs, in the order of their start.
 type DecommissionList struct {
-	Frozen     []Hold         `json:"frozen,omitempty" doc:"freezes in force"`
-	Batch      *BatchState    `json:"batch,omitempty" doc:"only if batch_id is given"`
-	Items      []Decommission `json:"items"`
-	NextCursor string         `json:"next_cursor,omitempty"`
+	Frozen []Hold         `json:"frozen,omitempty" doc:"freezes in force"`
+	Batch  *BatchState    `json:"batch,omitempty" doc:"only if batch_id is given"`
+	Items  []Decommission `json:"items"`
+	Next   string         `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }
 
 // DecommissionPlan says what a turnover would do, and to which tenants. A plan begins nothing.
@@ -188,6 +188,6 @@ type CleanCertificate struct {
 // CleanCertificateList is one page, newest first.
 type CleanCertificateList struct {
 	Standing
-	Items      []CleanCertificate `json:"items"`
-	NextCursor string             `json:"next_cursor,omitempty"`
+	Items []CleanCertificate `json:"items"`
+	Next  string             `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }

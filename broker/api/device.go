@@ -23,6 +23,7 @@ type NodeDeviceList struct {
 	Standing
 	NodeID string       `json:"node_id"`
 	Items  []NodeDevice `json:"items"`
+	Next   string       `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }
 
 // DeviceAccept accepts missing parts as removed and unexpected parts as the node's own. For disks

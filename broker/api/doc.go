@@ -144,5 +144,6 @@
 // Idempotency-Key: a repeated request with the same key and body is answered with the run that the
 // first request began.
 //
-// Every unsuccessful answer is a Problem. A list with more pages carries next_cursor.
+// Every unsuccessful answer is a Problem. Every list is {items, next}: next is the
+// cursor of the next page, and empty on the last one.
 package api

@@ -6,6 +6,7 @@ import "time"
 type Expiry struct {
 	Standing
 	Items []ExpiryItem `json:"items" doc:"earliest end first; items that never end come last"`
+	Next  string       `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }
 
 // ExpiryItem is one thing that ends.

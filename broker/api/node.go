@@ -54,8 +54,8 @@ type NodeOrigin struct {
 // NodeList is one page of nodes.
 type NodeList struct {
 	Standing
-	Items      []Node `json:"items"`
-	NextCursor string `json:"next_cursor,omitempty"`
+	Items []Node `json:"items"`
+	Next  string `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }
 
 // NodeCreate asks for a node record and the data that the machine needs to enrol.

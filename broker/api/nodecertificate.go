@@ -22,4 +22,5 @@ type NodeCertificateList struct {
 	NodeID   string            `json:"node_id"`
 	Hostname string            `json:"hostname"`
 	Items    []NodeCertificate `json:"items"`
+	Next     string            `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }

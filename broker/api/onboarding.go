@@ -107,9 +107,9 @@ type RefusedMachine struct {
 // OnboardingList is one page of runs, in the order of their start.
 type OnboardingList struct {
 	Standing
-	Batch      *BatchState  `json:"batch,omitempty" doc:"only if batch_id is given"`
-	Items      []Onboarding `json:"items"`
-	NextCursor string       `json:"next_cursor,omitempty"`
+	Batch *BatchState  `json:"batch,omitempty" doc:"only if batch_id is given"`
+	Items []Onboarding `json:"items"`
+	Next  string       `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }
 
 // OnboardingBatchRetried is the result of a batch's retry.

@@ -36,4 +36,5 @@ type PowerOverride struct {
 type PowerOverrideList struct {
 	Standing
 	Items []PowerOverride `json:"items"`
+	Next  string          `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }

@@ -85,8 +85,8 @@ type DriftDetails struct {
 // DriftList is a page of drifts, in the order of nodes.
 type DriftList struct {
 	Standing
-	Items      []Drift `json:"items"`
-	NextCursor string  `json:"next_cursor,omitempty"`
+	Items []Drift `json:"items"`
+	Next  string  `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }
 
 // ReconciliationRun is a look at a site that an operator asked for.

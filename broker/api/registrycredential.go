@@ -28,4 +28,5 @@ type RegistryCredential struct {
 type RegistryCredentialList struct {
 	Standing
 	Items []RegistryCredential `json:"items"`
+	Next  string               `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }

@@ -26,6 +26,7 @@ type ResolverSet struct {
 type ResolverSetList struct {
 	Standing
 	Items []ResolverSet `json:"items"`
+	Next  string        `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }
 
 // ResolverWantPut assigns a profile set to the nodes of a selector.
@@ -52,6 +53,7 @@ type ResolverWant struct {
 type ResolverWantList struct {
 	Standing
 	Items []ResolverWant `json:"items"`
+	Next  string         `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }
 
 // NodeResolver is a node's assigned profile set, its set in force, and the set before.

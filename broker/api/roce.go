@@ -36,4 +36,5 @@ type RoCEAssignment struct {
 type RoCEList struct {
 	Standing
 	Items []RoCEAssignment `json:"items"`
+	Next  string           `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }

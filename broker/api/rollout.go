@@ -113,6 +113,6 @@ type RolloutDetail struct {
 // RolloutList is one page of rollouts, in the order of their start.
 type RolloutList struct {
 	Standing
-	Items      []Rollout `json:"items"`
-	NextCursor string    `json:"next_cursor,omitempty"`
+	Items []Rollout `json:"items"`
+	Next  string    `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }

@@ -57,9 +57,9 @@ type RunDetail struct {
 // that a run that another run began stands behind that run and before the next one.
 type RunList struct {
 	Standing
-	Batch      *BatchState `json:"batch,omitempty" doc:"only if batch_id is given"`
-	Items      []Run       `json:"items"`
-	NextCursor string      `json:"next_cursor,omitempty"`
+	Batch *BatchState `json:"batch,omitempty" doc:"only if batch_id is given"`
+	Items []Run       `json:"items"`
+	Next  string      `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }
 
 // RunStage is a stage with its state in a run.

@@ -58,4 +58,5 @@ type Site struct {
 type SiteList struct {
 	Standing
 	Items []Site `json:"items"`
+	Next  string `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }

@@ -34,4 +34,5 @@ type SiteProfile struct {
 type SiteProfileList struct {
 	Standing
 	Items []SiteProfile `json:"items"`
+	Next  string        `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }

@@ -46,5 +46,6 @@ type SKU struct {
 // SKUList is every SKU, by id.
 type SKUList struct {
 	Standing
-	Items []SKU `json:"items"`
+	Items []SKU  `json:"items"`
+	Next  string `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }

@@ -81,8 +81,8 @@ type Progress struct {
 // TaskList is one page of tasks, newest first.
 type TaskList struct {
 	Standing
-	Items      []Task `json:"items"`
-	NextCursor string `json:"next_cursor,omitempty"`
+	Items []Task `json:"items"`
+	Next  string `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }
 
 // Evidence is the node's signed report about one task, verified by the broker on arrival. Envelope
@@ -117,4 +117,5 @@ type TaskType struct {
 type TaskTypeList struct {
 	Standing
 	Items []TaskType `json:"items"`
+	Next  string     `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }

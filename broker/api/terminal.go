@@ -71,8 +71,8 @@ type TerminalFilter struct {
 // TerminalList is a page, newest first.
 type TerminalList struct {
 	Standing
-	Items      []Terminal `json:"items"`
-	NextCursor string     `json:"next_cursor,omitempty"`
+	Items []Terminal `json:"items"`
+	Next  string     `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }
 
 // Recording describes the stored recording of a session.
@@ -97,8 +97,8 @@ type Recording struct {
 // RecordingList is a page, newest first.
 type RecordingList struct {
 	Standing
-	Items      []Recording `json:"items"`
-	NextCursor string      `json:"next_cursor,omitempty"`
+	Items []Recording `json:"items"`
+	Next  string      `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }
 
 // RecordingReport is the result of a check of a whole recording.

@@ -5,10 +5,10 @@ import "time"
 // Timeline is the history of a node in one chronological list, oldest first.
 type Timeline struct {
 	Standing
-	NodeID     string          `json:"node_id"`
-	Items      []TimelineEvent `json:"items"`
-	NextCursor string          `json:"next_cursor,omitempty" doc:"cursor of the next page; only in answers to a request with since or cursor"`
-	Earlier    bool            `json:"earlier,omitzero" doc:"earlier items exist; request them with since"`
+	NodeID  string          `json:"node_id"`
+	Items   []TimelineEvent `json:"items"`
+	Next    string          `json:"next" doc:"cursor of the next page; empty: there is no next page, or the request has neither since nor cursor"`
+	Earlier bool            `json:"earlier,omitzero" doc:"earlier items exist; request them with since"`
 }
 
 // TimelineEvent is one line of a timeline. An event with a duration stands at its beginning.

@@ -16,6 +16,7 @@ type Token struct {
 type TokenList struct {
 	Standing
 	Items []Token `json:"items"`
+	Next  string  `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }
 
 // TokenCreate asks for a token.

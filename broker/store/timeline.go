@@ -65,7 +65,7 @@ func WindowAt(cursor string) (w Window, err error) {
 	}
 	if err != nil || micros <= 0 || w.Skip < 0 || w.Skip > maxSkip {
 		return Window{}, broker.Errorf(broker.Invalid, "cursor_invalid",
-			"cannot read the timeline: the cursor is not valid (pass next_cursor unchanged)")
+			"cannot read the timeline: the cursor is not valid (pass next unchanged)")
 	}
 	return w, nil
 }

@@ -95,7 +95,7 @@ func (s *scene) until(what string, patience time.Duration, ok func() bool) {
 func (s *scene) settled(batch string, machines int) bool {
 	for _, status := range []string{"queued", "dispatched"} {
 		open, err := s.api.Tasks(s.t.Context(), client.TaskFilter{Status: status, Limit: 1})
-		if err != nil || len(open) > 0 {
+		if err != nil || len(open.Items) > 0 {
 			return false
 		}
 	}
@@ -109,7 +109,7 @@ func (s *scene) judgeTasks() {
 	all, err := s.api.Tasks(t.Context(), client.TaskFilter{})
 	must(t, err)
 	said := map[string]api.Task{}
-	for _, k := range all {
+	for _, k := range all.Items {
 		said[k.ID] = k
 	}
 	ends, wrong := map[string]int{}, 0

@@ -27,10 +27,10 @@ func (c *Client) AgentLifecycles(ctx context.Context, site string, drift bool) (
 			return nil, err
 		}
 		all.Standing, all.Counts = page.Standing, page.Counts
-		if all.Items = append(all.Items, page.Items...); page.NextCursor == "" {
+		if all.Items = append(all.Items, page.Items...); page.Next == "" {
 			return all, nil
 		}
-		q.Set("cursor", page.NextCursor)
+		q.Set("cursor", page.Next)
 	}
 }
 
@@ -55,10 +55,10 @@ func (c *Client) AgentRuns(ctx context.Context, node string, f RunFilter) (*api.
 			return nil, err
 		}
 		all.Standing = page.Standing
-		if all.Items = append(all.Items, page.Items...); page.NextCursor == "" {
+		if all.Items = append(all.Items, page.Items...); page.Next == "" {
 			return all, nil
 		}
-		q.Set("cursor", page.NextCursor)
+		q.Set("cursor", page.Next)
 	}
 }
 

@@ -186,17 +186,17 @@ func TestAReferenceStaysInItsSegment(t *testing.T) {
 func TestAllPagesAreRead(t *testing.T) {
 	remote, calls := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Query().Get("cursor") == "" {
-			_, _ = io.WriteString(w, `{"items":[{"id":"t-1"},{"id":"t-2"}],"next_cursor":"c"}`)
+			_, _ = io.WriteString(w, `{"items":[{"id":"t-1"},{"id":"t-2"}],"next":"c"}`)
 			return
 		}
-		_, _ = io.WriteString(w, `{"items":[{"id":"t-3"}]}`)
+		_, _ = io.WriteString(w, `{"items":[{"id":"t-3"}],"next":""}`)
 	})
 	tasks, err := remote.Tasks(context.Background(), TaskFilter{})
-	if err != nil || len(tasks) != 3 || calls.Load() != 2 {
-		t.Errorf("%d tasks, %d calls, %v", len(tasks), calls.Load(), err)
+	if err != nil || len(tasks.Items) != 3 || tasks.Next != "" || calls.Load() != 2 {
+		t.Errorf("%+v, %d calls, %v", tasks, calls.Load(), err)
 	}
-	if tasks, err = remote.Tasks(context.Background(), TaskFilter{Limit: 2}); err != nil || len(tasks) != 2 || calls.Load() != 3 {
-		t.Errorf("%d tasks, %d calls, %v", len(tasks), calls.Load(), err)
+	if tasks, err = remote.Tasks(context.Background(), TaskFilter{Limit: 2}); err != nil || len(tasks.Items) != 2 || tasks.Next != "c" || calls.Load() != 3 {
+		t.Errorf("%+v, %d calls, %v", tasks, calls.Load(), err)
 	}
 }
 

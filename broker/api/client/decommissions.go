@@ -27,10 +27,10 @@ func (c *Client) Decommissions(ctx context.Context, f DecommissionFilter) (*api.
 			return nil, err
 		}
 		all.Frozen, all.Batch = page.Frozen, page.Batch
-		if all.Items = append(all.Items, page.Items...); page.NextCursor == "" {
+		if all.Items = append(all.Items, page.Items...); page.Next == "" {
 			return all, nil
 		}
-		q.Set("cursor", page.NextCursor)
+		q.Set("cursor", page.Next)
 	}
 }
 
@@ -102,10 +102,11 @@ func (c *Client) CleanCertificates(ctx context.Context, node string) (*api.Clean
 		if err := c.do(ctx, call{method: http.MethodGet, path: at("certificates"), query: q}, page); err != nil {
 			return nil, err
 		}
-		if all.Items = append(all.Items, page.Items...); page.NextCursor == "" {
+		all.Standing = page.Standing
+		if all.Items = append(all.Items, page.Items...); page.Next == "" {
 			return all, nil
 		}
-		q.Set("cursor", page.NextCursor)
+		q.Set("cursor", page.Next)
 	}
 }
 

@@ -20,7 +20,7 @@ func ExampleClient_Audit() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, row := range rows {
+	for _, row := range rows.Items {
 		fmt.Println(row.Actor, row.Action, row.Reason)
 	}
 	report, err := c.VerifyAudit(ctx) // walks the seals of all rows

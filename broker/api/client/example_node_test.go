@@ -45,7 +45,7 @@ func ExampleClient_Nodes() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, n := range nodes {
+	for _, n := range nodes.Items {
 		fmt.Println(n.Site, n.Hostname)
 	}
 	// Output: dc1 gpu-02

@@ -40,7 +40,7 @@ func ExampleClient_Tasks() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, t := range tasks {
+	for _, t := range tasks.Items {
 		fmt.Println(t.Type, t.Class, t.Status)
 	}
 	// Output: node.validate_clean probe succeeded

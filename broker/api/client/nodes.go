@@ -21,23 +21,23 @@ type NodeFilter struct {
 }
 
 // Nodes lists all nodes that match a filter.
-func (c *Client) Nodes(ctx context.Context, f NodeFilter) ([]api.Node, error) {
+func (c *Client) Nodes(ctx context.Context, f NodeFilter) (*api.NodeList, error) {
 	q := query("site", f.Site, "status", f.Status)
 	for k, v := range f.Labels {
 		q.Add("label", k+"="+v)
 	}
-	nodes := []api.Node{}
+	all := &api.NodeList{Items: []api.Node{}}
 	for {
-		q.Set("limit", strconv.Itoa(nextPage(f.Limit, len(nodes))))
+		q.Set("limit", strconv.Itoa(nextPage(f.Limit, len(all.Items))))
 		page, err := fetch[api.NodeList](ctx, c, "/nodes", q)
 		if err != nil {
 			return nil, err
 		}
-		nodes = append(nodes, page.Items...)
-		if page.NextCursor == "" || f.Limit > 0 && len(nodes) >= f.Limit {
-			return nodes, nil
+		all.Standing, all.Items, all.Next = page.Standing, append(all.Items, page.Items...), page.Next
+		if page.Next == "" || f.Limit > 0 && len(all.Items) >= f.Limit {
+			return all, nil
 		}
-		q.Set("cursor", page.NextCursor)
+		q.Set("cursor", page.Next)
 	}
 }
 
@@ -68,12 +68,12 @@ func (c *Client) Timeline(ctx context.Context, ref string, since time.Time, limi
 	const page = 1000
 	all, err := fetch[api.Timeline](ctx, c, at("nodes", ref, "timeline"),
 		query("since", timestamp(since), "limit", strconv.Itoa(min(limit, page))))
-	for err == nil && all.NextCursor != "" && len(all.Items) < limit {
+	for err == nil && all.Next != "" && len(all.Items) < limit {
 		var more *api.Timeline
 		more, err = fetch[api.Timeline](ctx, c, at("nodes", ref, "timeline"),
-			query("cursor", all.NextCursor, "limit", strconv.Itoa(min(limit-len(all.Items), page))))
+			query("cursor", all.Next, "limit", strconv.Itoa(min(limit-len(all.Items), page))))
 		if err == nil {
-			all.Items, all.NextCursor = append(all.Items, more.Items...), more.NextCursor
+			all.Items, all.Next = append(all.Items, more.Items...), more.Next
 		}
 	}
 	return all, err

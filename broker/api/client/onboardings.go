@@ -26,10 +26,10 @@ func (c *Client) Onboardings(ctx context.Context, f OnboardingFilter) (*api.Onbo
 			return nil, err
 		}
 		all.Items, all.Batch, all.Frozen = append(all.Items, page.Items...), page.Batch, page.Frozen
-		if page.NextCursor == "" {
+		if page.Next == "" {
 			return all, nil
 		}
-		q.Set("cursor", page.NextCursor)
+		q.Set("cursor", page.Next)
 	}
 }
 

@@ -32,11 +32,11 @@ func (c *Client) Drifts(ctx context.Context, f DriftFilter) (*api.DriftList, err
 		if err != nil {
 			return nil, err
 		}
-		all.Items = append(all.Items, page.Items...)
-		if page.NextCursor == "" {
+		all.Standing, all.Items = page.Standing, append(all.Items, page.Items...)
+		if page.Next == "" {
 			return all, nil
 		}
-		q.Set("cursor", page.NextCursor)
+		q.Set("cursor", page.Next)
 	}
 }
 

@@ -23,10 +23,10 @@ func (c *Client) Rollouts(ctx context.Context, f RunFilter) (*api.RolloutList, e
 			return nil, err
 		}
 		all.Standing = page.Standing
-		if all.Items = append(all.Items, page.Items...); page.NextCursor == "" {
+		if all.Items = append(all.Items, page.Items...); page.Next == "" {
 			return all, nil
 		}
-		q.Set("cursor", page.NextCursor)
+		q.Set("cursor", page.Next)
 	}
 }
 

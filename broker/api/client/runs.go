@@ -30,10 +30,10 @@ func (c *Client) Runs(ctx context.Context, f AnyRunFilter) (*api.RunList, error)
 			return nil, err
 		}
 		all.Items, all.Batch, all.Standing = append(all.Items, page.Items...), page.Batch, page.Standing
-		if page.NextCursor == "" {
+		if page.Next == "" {
 			return all, nil
 		}
-		q.Set("cursor", page.NextCursor)
+		q.Set("cursor", page.Next)
 	}
 }
 

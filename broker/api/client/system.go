@@ -29,20 +29,20 @@ type AuditFilter struct {
 }
 
 // Audit lists rows of the audit log, newest first.
-func (c *Client) Audit(ctx context.Context, f AuditFilter) ([]api.AuditEntry, error) {
+func (c *Client) Audit(ctx context.Context, f AuditFilter) (*api.AuditList, error) {
 	q := query("node", f.Node, "actor", f.Actor, "action", f.Action, "from", timestamp(f.From), "to", timestamp(f.To))
-	rows := []api.AuditEntry{}
+	all := &api.AuditList{Items: []api.AuditEntry{}}
 	for {
-		q.Set("limit", strconv.Itoa(nextPage(f.Limit, len(rows))))
+		q.Set("limit", strconv.Itoa(nextPage(f.Limit, len(all.Items))))
 		page, err := fetch[api.AuditList](ctx, c, "/audit", q)
 		if err != nil {
 			return nil, err
 		}
-		rows = append(rows, page.Items...)
-		if page.NextCursor == "" || f.Limit > 0 && len(rows) >= f.Limit {
-			return rows, nil
+		all.Standing, all.Items, all.Next = page.Standing, append(all.Items, page.Items...), page.Next
+		if page.Next == "" || f.Limit > 0 && len(all.Items) >= f.Limit {
+			return all, nil
 		}
-		q.Set("cursor", page.NextCursor)
+		q.Set("cursor", page.Next)
 	}
 }
 

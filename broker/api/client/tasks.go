@@ -16,20 +16,20 @@ type TaskFilter struct {
 }
 
 // Tasks lists tasks, newest first.
-func (c *Client) Tasks(ctx context.Context, f TaskFilter) ([]api.Task, error) {
+func (c *Client) Tasks(ctx context.Context, f TaskFilter) (*api.TaskList, error) {
 	q := query("node", f.Node, "status", f.Status, "type", f.Type)
-	tasks := []api.Task{}
+	all := &api.TaskList{Items: []api.Task{}}
 	for {
-		q.Set("limit", strconv.Itoa(nextPage(f.Limit, len(tasks))))
+		q.Set("limit", strconv.Itoa(nextPage(f.Limit, len(all.Items))))
 		page, err := fetch[api.TaskList](ctx, c, "/tasks", q)
 		if err != nil {
 			return nil, err
 		}
-		tasks = append(tasks, page.Items...)
-		if page.NextCursor == "" || f.Limit > 0 && len(tasks) >= f.Limit {
-			return tasks, nil
+		all.Standing, all.Items, all.Next = page.Standing, append(all.Items, page.Items...), page.Next
+		if page.Next == "" || f.Limit > 0 && len(all.Items) >= f.Limit {
+			return all, nil
 		}
-		q.Set("cursor", page.NextCursor)
+		q.Set("cursor", page.Next)
 	}
 }
 
@@ -108,12 +108,8 @@ func (c *Client) Archives(ctx context.Context, node string) (*api.ArchiveList, e
 }
 
 // TaskTypes returns the catalog.
-func (c *Client) TaskTypes(ctx context.Context) ([]api.TaskType, error) {
-	list, err := fetch[api.TaskTypeList](ctx, c, "/task-types", nil)
-	if err != nil {
-		return nil, err
-	}
-	return list.Items, nil
+func (c *Client) TaskTypes(ctx context.Context) (*api.TaskTypeList, error) {
+	return fetch[api.TaskTypeList](ctx, c, "/task-types", nil)
 }
 
 // TaskType returns one row of the catalog, by name or name@version.

@@ -27,11 +27,11 @@ func (c *Client) Terminals(ctx context.Context, f TerminalFilter) (*api.Terminal
 		if err != nil {
 			return nil, err
 		}
-		all.Items = append(all.Items, page.Items...)
-		if page.NextCursor == "" || f.Limit > 0 && len(all.Items) >= f.Limit {
+		all.Standing, all.Items, all.Next = page.Standing, append(all.Items, page.Items...), page.Next
+		if page.Next == "" || f.Limit > 0 && len(all.Items) >= f.Limit {
 			return all, nil
 		}
-		q.Set("cursor", page.NextCursor)
+		q.Set("cursor", page.Next)
 	}
 }
 
@@ -73,11 +73,11 @@ func (c *Client) Recordings(ctx context.Context, f RecordingFilter) (*api.Record
 		if err != nil {
 			return nil, err
 		}
-		all.Items = append(all.Items, page.Items...)
-		if page.NextCursor == "" || f.Limit > 0 && len(all.Items) >= f.Limit {
+		all.Standing, all.Items, all.Next = page.Standing, append(all.Items, page.Items...), page.Next
+		if page.Next == "" || f.Limit > 0 && len(all.Items) >= f.Limit {
 			return all, nil
 		}
-		q.Set("cursor", page.NextCursor)
+		q.Set("cursor", page.Next)
 	}
 }
 

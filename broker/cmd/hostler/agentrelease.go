@@ -67,7 +67,7 @@ func agentReleaseListCommand(a *app) *cobra.Command {
 			for _, r := range list.Items {
 				digests, rows = append(digests, r.Digest), append(rows, releaseRow(a, r))
 			}
-			return a.show(list.Items, digests, func(p *render.Page) {
+			return a.show(list, digests, func(p *render.Page) {
 				p.Table(releaseHeads, rows)
 				if list.Floor != nil {
 					p.Blank()

@@ -72,19 +72,19 @@ func auditListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			entries, err := remote.Audit(c.Context(), f)
+			list, err := remote.Audit(c.Context(), f)
 			if err != nil {
 				return err
 			}
 			ids, rows := []string{}, [][]string{}
-			for _, e := range entries {
+			for _, e := range list.Items {
 				ids = append(ids, strconv.FormatInt(e.ID, 10))
 				rows = append(rows, []string{
 					strconv.FormatInt(e.ID, 10), render.Time(e.At), e.Actor, e.Action, e.Subject, e.Code,
 					e.Reason,
 				})
 			}
-			return a.show(entries, ids, func(p *render.Page) {
+			return a.show(list, ids, func(p *render.Page) {
 				p.Table([]render.Column{
 					render.More("ROW"), render.Keep("AT"), render.Keep("ACTOR"), render.Keep("ACTION"), render.Main("SUBJECT"),
 					render.Keep("CODE"), render.Keep("REASON"),

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -242,5 +243,42 @@ func TestEachKindOfRunHasItsCommand(t *testing.T) {
 				t.Errorf("hostler %s %s is no command: %v, %q", k.Noun, verb, err, rest)
 			}
 		}
+	}
+}
+
+// TestEveryListCommandPrintsItemsAndNext runs each command that lists, with -o json, against a
+// broker that has nothing.
+func TestEveryListCommandPrintsItemsAndNext(t *testing.T) {
+	empty := newFakeBroker(t)
+	empty.others = `{"items":[],"next":""}`
+	config, lists := clientFileOf(t, empty), 0
+	walk(tree(), func(c *cobra.Command) {
+		if c.Name() != "list" && c.Name() != "types" {
+			return
+		}
+		args := strings.Fields(c.CommandPath())[1:]
+		for _, name := range strings.Fields(c.Use)[1:] {
+			if name == strings.ToUpper(name) && !strings.HasPrefix(name, "[") {
+				args = append(args, "x")
+			}
+		}
+		if strings.HasPrefix(strings.Join(args, " "), "context ") {
+			return // contexts are in the client file, not at the broker
+		}
+		lists++
+		var out, errs bytes.Buffer
+		root := newRoot(&app{processEnv: nowhere(&out, &errs)})
+		root.SetArgs(append(args, "--config", config, "-o", "json"))
+		err := root.Execute()
+		var got struct {
+			Items json.RawMessage
+			Next  *string
+		}
+		if jsonErr := json.Unmarshal(out.Bytes(), &got); err != nil || jsonErr != nil || len(got.Items) == 0 || got.Items[0] != '[' || got.Next == nil {
+			t.Errorf("hostler %s: %v %v: %s", strings.Join(args, " "), err, jsonErr, out.Bytes())
+		}
+	})
+	if lists < 20 {
+		t.Errorf("ran %d commands that list, want at least 20", lists)
 	}
 }

@@ -47,16 +47,16 @@ func nodeCandidates(ctx context.Context, remote *client.Client, _ []string, word
 	if site, _, qualified := strings.Cut(word, "/"); qualified {
 		f.Site = site
 	}
-	nodes, err := remote.Nodes(ctx, f)
-	if err != nil || len(nodes) > completionRead {
+	l, err := remote.Nodes(ctx, f)
+	if err != nil || len(l.Items) > completionRead {
 		return nil, err
 	}
 	times := map[string]int{}
-	for _, n := range nodes {
+	for _, n := range l.Items {
 		times[n.Hostname]++
 	}
 	var out []candidate
-	for _, n := range nodes {
+	for _, n := range l.Items {
 		about := strings.TrimPrefix(n.Site+", "+n.Status, ", ")
 		switch qualified := n.Site + "/" + n.Hostname; {
 		case f.Site != "", times[n.Hostname] > 1 && n.Site != "":
@@ -133,11 +133,11 @@ func skuCandidates(ctx context.Context, remote *client.Client, _ []string, _ str
 }
 
 func taskCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
-	tasks, err := remote.Tasks(ctx, client.TaskFilter{Limit: completionRead + 1})
-	if err != nil || len(tasks) > completionRead {
+	l, err := remote.Tasks(ctx, client.TaskFilter{Limit: completionRead + 1})
+	if err != nil || len(l.Items) > completionRead {
 		return nil, err
 	}
-	for _, t := range tasks {
+	for _, t := range l.Items {
 		out = append(out, candidate{t.ID, t.Hostname + ", " + t.Type + ", " + t.Status})
 	}
 	return out, nil

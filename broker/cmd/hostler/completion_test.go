@@ -245,7 +245,7 @@ func TestACompletionKnowsAllThatThereIs(t *testing.T) {
 				for i := range 200 {
 					items = append(items, fmt.Sprintf(c.item, fmt.Sprintf("h%d-%d", page, i)))
 				}
-				cursor := fmt.Sprintf(`,"next_cursor":"c%d"`, page)
+				cursor := fmt.Sprintf(`,"next":"c%d"`, page)
 				switch page {
 				case 0:
 					items[7] = fmt.Sprintf(c.item, "gpu-1")

@@ -30,7 +30,7 @@ func driftListCommand(a *app) *cobra.Command {
 			for _, d := range l.Items {
 				nodes = append(nodes, d.NodeID)
 			}
-			return a.show(l.Items, nodes, func(p *render.Page) { driftPage(a, p, l.Items) })
+			return a.show(l, nodes, func(p *render.Page) { driftPage(a, p, l.Items) })
 		},
 	}
 	c.Flags().StringVar(&f.Site, "site", "", "only this site")

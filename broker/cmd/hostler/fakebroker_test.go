@@ -35,6 +35,7 @@ type fakeBroker struct {
 	got     []request
 	frozen  string           // the frozen sites named in every answer to a GET
 	attach  http.HandlerFunc // of terminals
+	others  string           // the body of a GET without an answer of its own; empty: not found
 }
 
 type canned struct {
@@ -121,6 +122,8 @@ func (b *fakeBroker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch a := b.answers[line]; {
 	case r.Header.Get("Authorization") != "Bearer "+testToken:
 		b.problem(w, http.StatusUnauthorized, "token_unknown", "cannot let you in: the token is not known (ask for a new one)")
+	case a == nil && b.others != "" && r.Method == http.MethodGet:
+		_, _ = io.WriteString(w, b.others)
 	case a == nil:
 		b.problem(w, http.StatusNotFound, "route_not_found", "cannot answer "+line)
 	default:

@@ -58,13 +58,13 @@ func nodeListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			nodes, err := remote.Nodes(c.Context(), f)
+			list, err := remote.Nodes(c.Context(), f)
 			if err != nil {
 				return err
 			}
-			return a.show(nodes, idsOf(nodes), func(p *render.Page) {
+			return a.show(list, idsOf(list.Items), func(p *render.Page) {
 				rows := [][]string{}
-				for _, n := range nodes {
+				for _, n := range list.Items {
 					rows = append(rows, []string{
 						n.ID, n.Hostname, n.Site, n.Status, owed(n), n.AgentVersion,
 						render.Ago(n.LastAgentContactAt, a.now()),

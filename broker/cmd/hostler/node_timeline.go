@@ -45,7 +45,7 @@ newest lines are shown.`,
 			switch {
 			case t.Earlier:
 				a.note("these are the newest %d lines (--since shows lines from a time on, --limit shows more)", len(t.Items))
-			case t.NextCursor != "":
+			case t.Next != "":
 				a.note("more lines follow these %d (--limit shows more)", len(t.Items))
 			}
 			return nil

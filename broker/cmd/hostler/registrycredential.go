@@ -72,7 +72,7 @@ func registryListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.showRegistries(l.Items, l.Items)
+			return a.showRegistries(l, l.Items)
 		},
 	}
 }

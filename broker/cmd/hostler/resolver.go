@@ -132,16 +132,16 @@ func resolverListCommand(a *app) *cobra.Command {
 				return err
 			}
 			out := struct {
-				Sets  []api.ResolverSet  `json:"sets"`
+				*api.ResolverSetList
 				Wants []api.ResolverWant `json:"wants"`
-			}{sets.Items, wants.Items}
+			}{sets, wants.Items}
 			versions := []string{}
 			for _, s := range sets.Items {
 				versions = append(versions, s.Version)
 			}
 			return a.show(out, versions, func(p *render.Page) {
 				rows := [][]string{}
-				for _, s := range out.Sets {
+				for _, s := range out.Items {
 					rows = append(rows, []string{s.Version, s.Digest, s.PushedBy, render.Time(s.PushedAt)})
 				}
 				p.Table([]render.Column{

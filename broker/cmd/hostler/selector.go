@@ -29,7 +29,7 @@ func selectNodes(ctx context.Context, remote *client.Client, text string) ([]api
 	if err != nil {
 		return nil, err
 	}
-	for _, n := range nodes {
+	for _, n := range nodes.Items {
 		if selector.Matches(broker.Node{
 			ID: n.ID, Hostname: n.Hostname, Site: n.Site, SKU: n.SKU, Status: broker.NodeStatus(n.Status), Labels: n.Labels,
 			Capabilities: n.Capabilities,

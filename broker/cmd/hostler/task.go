@@ -52,15 +52,15 @@ func taskListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			tasks, err := remote.Tasks(c.Context(), f)
+			list, err := remote.Tasks(c.Context(), f)
 			if err != nil {
 				return err
 			}
 			ids, rows := []string{}, [][]string{}
-			for _, t := range tasks {
+			for _, t := range list.Items {
 				ids, rows = append(ids, t.ID), append(rows, taskRow(a, t))
 			}
-			return a.show(tasks, ids, func(p *render.Page) {
+			return a.show(list, ids, func(p *render.Page) {
 				p.Table(taskHeads, rows)
 				if len(rows) == 0 {
 					a.note("no tasks")

@@ -30,12 +30,12 @@ func taskTypesCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			types, err := remote.TaskTypes(c.Context())
+			list, err := remote.TaskTypes(c.Context())
 			if err != nil {
 				return err
 			}
 			ids, rows := []string{}, [][]string{}
-			for _, t := range types {
+			for _, t := range list.Items {
 				id := typeID(t)
 				ids = append(ids, id)
 				rows = append(rows, []string{
@@ -43,7 +43,7 @@ func taskTypesCommand(a *app) *cobra.Command {
 					strings.Join(t.Capabilities, " "), t.Summary,
 				})
 			}
-			return a.show(types, ids, func(p *render.Page) {
+			return a.show(list, ids, func(p *render.Page) {
 				p.Table([]render.Column{
 					render.Keep("TYPE"), render.Keep("CLASS"), render.Aside("LANE"), render.More("DEADLINE"),
 					render.More("NEEDS"), render.Keep("SUMMARY"),

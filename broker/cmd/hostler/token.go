@@ -84,7 +84,7 @@ func tokenListCommand(a *app) *cobra.Command {
 					t.Name, t.Role, tokenSites(t), tokenState(t, a.now()), render.Ago(t.CreatedAt, a.now()), moment(a, t.ExpiresAt),
 				})
 			}
-			return a.show(l.Items, names, func(p *render.Page) {
+			return a.show(l, names, func(p *render.Page) {
 				p.Table([]render.Column{
 					render.Keep("NAME"), render.Main("ROLE"), render.Main("SITES"), render.Keep("STATE"),
 					render.Aside("CREATED"), render.More("EXPIRES"),

@@ -96,15 +96,17 @@ type Task struct {
 
 // LastTask returns a node's last task of a type.
 func (p *Play) LastTask(ctx context.Context, node, taskType string) (t Task, err error) {
-	var list []Task
+	var list struct {
+		Items []Task `json:"items"`
+	}
 	if err := p.Lab.JSON(ctx, &list, "task", "list", "--node", node); err != nil {
 		return t, err
 	}
-	at := slices.IndexFunc(list, func(t Task) bool { return t.Type == taskType })
+	at := slices.IndexFunc(list.Items, func(t Task) bool { return t.Type == taskType })
 	if at < 0 {
 		return t, fmt.Errorf("node %s never had a task %s", node, taskType)
 	}
-	return t, p.Lab.JSON(ctx, &t, "task", "show", list[at].ID)
+	return t, p.Lab.JSON(ctx, &t, "task", "show", list.Items[at].ID)
 }
 
 // Tenant provisions a tenant's user, with a key that nobody has. More are additional parameters of

@@ -68,11 +68,13 @@ func (d *demo) drifts(ctx context.Context) (rules []string, err error) {
 	if err := d.Hostler(ctx, 6, "drift", "list"); err != nil {
 		return nil, err
 	}
-	var open []struct {
-		Rule string `json:"rule"`
+	var open struct {
+		Items []struct {
+			Rule string `json:"rule"`
+		} `json:"items"`
 	}
 	err = d.Lab.JSON(ctx, &open, "drift", "list")
-	for _, o := range open {
+	for _, o := range open.Items {
 		rules = append(rules, o.Rule)
 	}
 	return rules, err

@@ -1,0 +1,94 @@
+package adminapi_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker/adminapi"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/server/servertest"
+)
+
+// answerSchema is the part of the schema of an answer that tells a list from a single thing.
+type answerSchema struct {
+	Ref        string `json:"$ref"`
+	Type       any
+	Required   []string
+	Properties map[string]struct{ Type any }
+}
+
+func (s answerSchema) requires(name, kind string) bool {
+	for _, r := range s.Required {
+		if r == name {
+			return s.Properties[name].Type == kind
+		}
+	}
+	return false
+}
+
+// TestEveryListHasItemsAndNext holds the one shape of lists against the description: {items, next},
+// both always there. The id of an operation that lists begins with list-.
+func TestEveryListHasItemsAndNext(t *testing.T) {
+	b := servertest.Start(t)
+	var spec struct {
+		Paths map[string]map[string]struct {
+			OperationID string
+			Responses   map[string]struct {
+				Content map[string]struct{ Schema answerSchema }
+			}
+		}
+		Components struct{ Schemas map[string]answerSchema }
+	}
+	a := b.Ask(t, "", http.MethodGet, b.OperatorURL()+"/openapi.json", nil)
+	if err := json.Unmarshal(a.Body, &spec); err != nil {
+		t.Fatal(err)
+	}
+	lists := 0
+	for path, methods := range spec.Paths {
+		for method, op := range methods {
+			answer := op.Responses["200"].Content["application/json"].Schema
+			if answer.Ref != "" {
+				answer = spec.Components.Schemas[strings.TrimPrefix(answer.Ref, "#/components/schemas/")]
+			}
+			_, hasItems := answer.Properties["items"]
+			isList := hasItems || strings.HasPrefix(op.OperationID, "list-") || answer.Type == "array"
+			if !isList {
+				continue
+			}
+			lists++
+			if !answer.requires("items", "array") || !answer.requires("next", "string") {
+				t.Errorf("%s %s (%s) is no list of the form {items, next}: it requires %v", method, path, op.OperationID, answer.Required)
+			}
+		}
+	}
+	if lists < 28 {
+		t.Errorf("found %d lists, want at least the 28 that there were", lists)
+	}
+}
+
+// TestAnEmptyListIsThere asks for every list that names nothing else: items is [], never null, and
+// next is there.
+func TestAnEmptyListIsThere(t *testing.T) {
+	b := servertest.Start(t)
+	for _, r := range adminapi.Routes() {
+		if r.Method != http.MethodGet || strings.Contains(r.Path, "{") {
+			continue
+		}
+		b.Advance(5 * time.Second)
+		path := r.Path
+		if path == "/events" {
+			path += "?follow=false"
+		}
+		a := b.Ask(t, b.Token, r.Method, path, nil)
+		var got map[string]json.RawMessage
+		if json.Unmarshal(a.Body, &got) != nil || got["items"] == nil {
+			continue
+		}
+		if a.Status != http.StatusOK || got["items"][0] != '[' || string(got["next"]) != `""` {
+			t.Errorf("GET %s%s: %d %s", api.Prefix, r.Path, a.Status, a.Body)
+		}
+	}
+}
