@@ -27,6 +27,7 @@ type SKU struct {
 	// DPUDisks says that a DPU may present the disks to such machines: an erase then reaches only
 	// as far as the DPU permits.
 	DPUDisks  bool
+	Offer     Offer
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
@@ -62,7 +63,7 @@ type ScrubFloor struct {
 
 // NewSKU is a SKU with all defaults.
 func NewSKU() SKU {
-	return SKU{NICs: []string{}, BootDisk: BootDiskRule{Pattern: BootDiskPattern}}
+	return SKU{NICs: []string{}, BootDisk: BootDiskRule{Pattern: BootDiskPattern}, Offer: NewOffer()}
 }
 
 // SKUForm is the form of a SKU's id.
@@ -127,6 +128,9 @@ func (s *SKU) Check() error {
 		if len(value) > 64 || taskcatalog.Clean(value, 128) != value {
 			return bad("gpu_settings.%s is too long or has control characters", name)
 		}
+	}
+	if why := s.Offer.fault(s.GPUCount); why != "" {
+		return bad("%s", why)
 	}
 	return nil
 }

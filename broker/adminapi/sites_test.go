@@ -127,6 +127,18 @@ func TestASKUIsMadeWithDefaultsAndChangedInPart(t *testing.T) {
 			t.Errorf("%s: %d %s, want %s", body, a.Status, a.Body, code)
 		}
 	}
+	if s.Shape != "baremetal" || s.AllowedCounts == nil || s.Sites == nil || s.Images == nil {
+		t.Errorf("the offer by default is %+v", s)
+	}
+	s = servertest.Must[api.SKU](t, b, http.MethodPatch, "/skus/"+s.ID, `{"shape":"gpu_slice","allowed_counts":[1,2],"images":["ubuntu/noble"]}`)
+	if s = servertest.Must[api.SKU](t, b, http.MethodPatch, "/skus/"+s.ID, `{"allowed_counts":[4]}`); s.Shape != "gpu_slice" || !slices.Equal(s.AllowedCounts, []int{4}) || !slices.Equal(s.Images, []string{"ubuntu/noble"}) || s.GPUCount != 8 {
+		t.Errorf("%+v", s)
+	}
+	for body, code := range map[string]string{`{"allowed_counts":[9]}`: "sku_invalid", `{"shape":"vm"}`: "invalid_request", `{"sites":["dc9"]}`: "site_not_found"} {
+		if a := b.Ask(t, b.Token, http.MethodPatch, "/skus/"+s.ID, body); a.Code() != code {
+			t.Errorf("%s: %d %s, want %s", body, a.Status, a.Body, code)
+		}
+	}
 	if a := b.Ask(t, b.Token, http.MethodGet, "/skus/none", nil); a.Code() != "sku_not_found" {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}

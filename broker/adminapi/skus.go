@@ -84,6 +84,7 @@ func skuOf(c api.SKUConfig) broker.SKU {
 		GPUMemoryBytes: c.GPUMemoryBytes, NICs: c.NICs,
 		BootDisk:    broker.BootDiskRule{Pattern: c.BootDisk.Pattern, Pick: broker.BootDiskPick(c.BootDisk.Pick)},
 		GPUSettings: c.GPUSettings, ScrubFloor: broker.ScrubFloor(c.ScrubFloor), DPUDisks: c.DPUDisks,
+		Offer: broker.Offer{Shape: broker.SKUShape(c.Shape), AllowedCounts: c.AllowedCounts, Sites: c.Sites, Images: c.Images},
 	}
 }
 
@@ -93,6 +94,7 @@ func skuConfig(s broker.SKU) api.SKUConfig {
 		GPUMemoryBytes: s.GPUMemoryBytes, NICs: s.NICs,
 		BootDisk:    api.BootDiskRule{Pattern: s.BootDisk.Pattern, Pick: string(s.BootDisk.Pick)},
 		GPUSettings: s.GPUSettings, ScrubFloor: api.ScrubFloor(s.ScrubFloor), DPUDisks: s.DPUDisks,
+		Shape: string(s.Offer.Shape), AllowedCounts: s.Offer.AllowedCounts, Sites: s.Offer.Sites, Images: s.Offer.Images,
 	}
 }
 

@@ -242,6 +242,39 @@ func TestASKUIsKeptWhole(t *testing.T) {
 	})
 }
 
+func TestASKUsOfferIsKeptWhole(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		newSite(t, db, "dc1")
+		s := broker.NewSKU()
+		s.ID = "cpu.2s"
+		must(db.CreateSKU(ctx, admin, s))(t)
+		offer := broker.Offer{Shape: broker.BareMetal, AllowedCounts: []int{1, 2}, Sites: []string{"dc1"}, Images: []string{"ubuntu/noble"}}
+		made := must(db.UpdateSKU(ctx, admin, s.ID, "", func(s *broker.SKU) error { s.Offer = offer; return nil }))(t)
+		if got := must(db.SKU(ctx, s.ID))(t); asJSON(got) != asJSON(made) || asJSON(got.Offer) != asJSON(offer) {
+			t.Errorf("%s", asJSON(got))
+		}
+		page := must(db.ListAudit(ctx, store.AuditFilter{Action: "sku.update", Limit: 1}))(t)
+		if !strings.Contains(string(page[0].After), `"allowed_counts":[1,2]`) {
+			t.Errorf("the audit log has %s", page[0].After)
+		}
+		_, err := db.UpdateSKU(ctx, admin, s.ID, "", func(s *broker.SKU) error { s.Offer.Sites = []string{"dc9"}; return nil })
+		wantCode(t, err, "site_not_found")
+		s.ID, s.Offer.Sites = "cpu.4s", []string{"dc9"}
+		_, err = db.CreateSKU(ctx, admin, s)
+		wantCode(t, err, "site_not_found")
+
+		// A broker of the release before rewrites the column sku alone, and makes SKUs without an offer.
+		ok(t, store.Exec(ctx, db, `UPDATE skus SET sku = '{"description":"from the release before"}'`))
+		ok(t, store.Exec(ctx, db, `INSERT INTO skus (id, sku, created_at, updated_at) VALUES ('old', '{}', 1, 1)`))
+		if got := must(db.SKU(ctx, "cpu.2s"))(t); asJSON(got.Offer) != asJSON(offer) || got.Description == "" {
+			t.Errorf("%s", asJSON(got))
+		}
+		if got := must(db.SKU(ctx, "old"))(t); asJSON(got.Offer) != asJSON(broker.NewOffer()) {
+			t.Errorf("%s", asJSON(got.Offer))
+		}
+	})
+}
+
 // Two sites of the same region would not see each other's locks.
 func TestARegionIsOneSitesAtATime(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {

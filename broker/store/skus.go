@@ -11,6 +11,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// skuColumns has a separate column for the offer: an update by a broker of the release before
+// rewrites the column sku, and knows no offer.
+const skuColumns = `id, sku, offer, created_at, updated_at`
+
 // skuRow is the JSON form of a SKU in its column.
 type skuRow struct {
 	Description    string                  `json:"description"`
@@ -32,22 +36,32 @@ func rowOf(s broker.SKU) skuRow {
 	}
 }
 
+// skuAudit is a SKU in the audit log.
+func skuAudit(s broker.SKU) []byte {
+	return []byte(sqlkit.JSON(struct {
+		skuRow
+		broker.Offer
+	}{rowOf(s), s.Offer}))
+}
+
 func scanSKU(row sqlkit.Row) (broker.SKU, error) {
 	var r skuRow
 	var id string
 	var created, updated time.Time
-	err := row.Scan(&id, sqlkit.ScanJSON(&r), sqlkit.ScanMicros(&created), sqlkit.ScanMicros(&updated))
+	offer := broker.NewOffer() // of a SKU that is older than offers
+	err := row.Scan(&id, sqlkit.ScanJSON(&r), sqlkit.ScanJSON(&offer), sqlkit.ScanMicros(&created), sqlkit.ScanMicros(&updated))
 	return broker.SKU{
 		ID: id, Description: r.Description, GPUVendor: r.GPUVendor, GPUModel: r.GPUModel, GPUCount: r.GPUCount,
 		GPUMemoryBytes: r.GPUMemoryBytes,
 		NICs:           r.NICs, BootDisk: r.BootDisk, GPUSettings: r.GPUSettings, ScrubFloor: r.ScrubFloor, DPUDisks: r.DPUDisks,
+		Offer:     offer,
 		CreatedAt: created,
 		UpdatedAt: updated,
 	}, err
 }
 
 func sku(ctx context.Context, r sqlkit.Runner, id, lock string) (broker.SKU, error) {
-	s, err := scanSKU(r.QueryRowContext(ctx, `SELECT id, sku, created_at, updated_at FROM skus WHERE id = $1`+lock, id))
+	s, err := scanSKU(r.QueryRowContext(ctx, `SELECT `+skuColumns+` FROM skus WHERE id = $1`+lock, id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return s, broker.Errorf(broker.NotFound, "sku_not_found", "there is no SKU %q (see hostler sku list)", id)
 	}
@@ -61,18 +75,21 @@ func (db *DB) SKU(ctx context.Context, id string) (broker.SKU, error) {
 
 // SKUs lists the SKUs, ordered by id.
 func (db *DB) SKUs(ctx context.Context) ([]broker.SKU, error) {
-	return sqlkit.Collect(ctx, db.reader(), scanSKU, `SELECT id, sku, created_at, updated_at FROM skus ORDER BY id`)
+	return sqlkit.Collect(ctx, db.reader(), scanSKU, `SELECT `+skuColumns+` FROM skus ORDER BY id`)
 }
 
-// CreateSKU stores a new SKU. Codes: sku_invalid, sku_exists.
+// CreateSKU stores a new SKU. Codes: sku_invalid, sku_exists, site_not_found.
 func (db *DB) CreateSKU(ctx context.Context, actor broker.Actor, s broker.SKU) (made broker.SKU, err error) {
 	if err := s.Check(); err != nil {
 		return made, err
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		if err := t.offeredSites(ctx, s.Offer.Sites); err != nil {
+			return err
+		}
 		n, err := sqlkit.Changed(t.ExecContext(ctx,
-			`INSERT INTO skus (id, sku, created_at, updated_at) VALUES ($1, $2, $3, $3) ON CONFLICT (id) DO NOTHING`, s.ID,
-			sqlkit.JSON(rowOf(s)), sqlkit.Micros(t.now)))
+			`INSERT INTO skus (`+skuColumns+`) VALUES ($1, $2, $3, $4, $4) ON CONFLICT (id) DO NOTHING`, s.ID,
+			sqlkit.JSON(rowOf(s)), sqlkit.JSON(s.Offer), sqlkit.Micros(t.now)))
 		if err != nil {
 			return err
 		}
@@ -85,13 +102,14 @@ func (db *DB) CreateSKU(ctx context.Context, actor broker.Actor, s broker.SKU) (
 		}
 		return t.audit(ctx, broker.AuditEntry{
 			Actor: actor.Name, Action: "sku.create", Subject: "sku/" + s.ID,
-			After: []byte(sqlkit.JSON(rowOf(s))),
+			After: skuAudit(s),
 		})
 	})
 	return made, err
 }
 
-// UpdateSKU applies change to a SKU; the id cannot change. Codes: sku_not_found, sku_invalid.
+// UpdateSKU applies change to a SKU; the id cannot change. Codes: sku_not_found, sku_invalid,
+// site_not_found.
 func (db *DB) UpdateSKU(
 	ctx context.Context, actor broker.Actor, id, reason string, change func(*broker.SKU) error,
 ) (s broker.SKU, err error) {
@@ -110,15 +128,29 @@ func (db *DB) UpdateSKU(
 		if s.ID != before.ID {
 			return broker.Errorf(broker.Invalid, "sku_invalid", "cannot rename SKU %s: nodes refer to it by that id", before.ID)
 		}
+		if err := t.offeredSites(ctx, s.Offer.Sites); err != nil {
+			return err
+		}
 		s.UpdatedAt = t.now
-		if _, err := t.ExecContext(ctx, `UPDATE skus SET sku = $1, updated_at = $2 WHERE id = $3`, sqlkit.JSON(rowOf(s)),
-			sqlkit.Micros(t.now), s.ID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE skus SET sku = $1, offer = $2, updated_at = $3 WHERE id = $4`, sqlkit.JSON(rowOf(s)),
+			sqlkit.JSON(s.Offer), sqlkit.Micros(t.now), s.ID); err != nil {
 			return err
 		}
 		return t.audit(ctx, broker.AuditEntry{
 			Actor: actor.Name, Action: "sku.update", Subject: "sku/" + s.ID, Reason: reason,
-			Before: []byte(sqlkit.JSON(rowOf(before))), After: []byte(sqlkit.JSON(rowOf(s))),
+			Before: skuAudit(before), After: skuAudit(s),
 		})
 	})
 	return s, err
+}
+
+// offeredSites refuses the name of a site that does not exist: a SKU offered there alone would be
+// offered nowhere. Code: site_not_found.
+func (t *tx) offeredSites(ctx context.Context, names []string) error {
+	for _, name := range names {
+		if _, err := site(ctx, t, name, ""); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -54,6 +54,26 @@ func (f *fields) list(flag, field, usage string) {
 	})
 }
 
+// numbers is list for whole numbers.
+func (f *fields) numbers(flag, field, help string) {
+	v := f.c.Flags().StringArray(flag, nil, help+" (may be repeated)")
+	f.on(flag, func(d client.Document) error {
+		all := []int{}
+		for _, text := range *v {
+			if text == "" { // empties the list
+				continue
+			}
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				return usage("--%s takes a whole number, or nothing to empty the list", flag)
+			}
+			all = append(all, n)
+		}
+		d[field] = all
+		return nil
+	})
+}
+
 func (f *fields) reason() { f.text("reason", "reason", "reason, for the audit log") }
 
 // document holds the given flags.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -58,6 +59,10 @@ func skuFields(c *cobra.Command) *fields {
 	dpu := c.Flags().Bool("dpu-emulated-disks", false,
 		"accept disks that a DPU presents to the machine; an erase reaches only as far as the DPU lets it")
 	f.on("dpu-emulated-disks", func(d client.Document) error { d["dpu_emulated_disks"] = *dpu; return nil })
+	f.text("shape", "shape", "what a tenant gets: baremetal (whole nodes) or gpu_slice (GPUs of one node)")
+	f.numbers("allowed-count", "allowed_counts", "`COUNT` of nodes, or of GPUs of a slice, that a tenant may ask for")
+	f.list("site", "sites", "`SITE` where the SKU is offered")
+	f.list("image", "images", "`IMAGE` that a tenant may choose, such as ubuntu/noble")
 	f.reason()
 	return f
 }
@@ -80,7 +85,11 @@ an unknown SKU is refused; an onboarding stops for an operator if the machine do
 not match its SKU.
 
 Settings of GPUs: partition, memory_partition, compute_mode, clocks, power_limit_mw,
-ecc, persistence, isolation. A setting that is not named may have any value.`,
+ecc, persistence, isolation. A setting that is not named may have any value.
+
+Shape, allowed counts, sites and images are the SKU's entry in the catalogue: what a
+tenant may ask for. Without them, the SKU is offered as whole nodes, in any count, at
+all sites, with the site's image.`,
 		Example: "  hostler sku create mi300x.192g.8gpu --gpu-vendor amd --gpu-model MI300X --gpu-count 8 --gpu-memory 192GiB --nic enp28s0np0 --gpu-setting partition=SPX --boot-disk-pick smallest",
 	}
 	f := skuFields(c)
@@ -106,7 +115,8 @@ ecc, persistence, isolation. A setting that is not named may have any value.`,
 func skuUpdateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "update SKU", Short: "change a SKU", Args: exactly("SKU"),
-		Example: "  hostler sku update mi300x.192g.8gpu --scrub-min-coverage 98 --scrub-require-reset",
+		Example: `  hostler sku update mi300x.192g.8gpu --scrub-min-coverage 98 --scrub-require-reset
+  hostler sku update mi300x.192g.8gpu --allowed-count 1 --allowed-count 2 --site dc1 --image ubuntu/noble`,
 	}
 	f := skuFields(c)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -142,11 +152,13 @@ func skuListCommand(a *app) *cobra.Command {
 			names, rows := []string{}, [][]string{}
 			for _, s := range l.Items {
 				names = append(names, s.ID)
-				rows = append(rows, []string{s.ID, gpusOf(s), strconv.Itoa(len(s.NICs)), s.BootDisk.Pattern, s.Description})
+				rows = append(rows, []string{
+					s.ID, gpusOf(s), s.Shape, strings.Join(s.Sites, ", "), strconv.Itoa(len(s.NICs)), s.BootDisk.Pattern, s.Description,
+				})
 			}
 			return a.show(l, names, func(p *render.Page) {
 				p.Table([]render.Column{
-					render.Keep("SKU"), render.Keep("GPUS"), render.More("NICS"), render.More("BOOT DISK"),
+					render.Keep("SKU"), render.Keep("GPUS"), render.Keep("SHAPE"), render.More("SITES"), render.More("NICS"), render.More("BOOT DISK"),
 					render.Main("DESCRIPTION"),
 				}, rows)
 				if len(rows) == 0 {
@@ -166,6 +178,22 @@ func gpusOf(s api.SKU) string {
 		text += ", " + bytesText(&s.GPUMemoryBytes) + " each"
 	}
 	return text
+}
+
+// offeredCounts lists the counts that a SKU is offered in, with their unit; empty: any.
+func offeredCounts(s api.SKU) string {
+	if len(s.AllowedCounts) == 0 {
+		return ""
+	}
+	unit := " nodes"
+	if s.Shape == "gpu_slice" {
+		unit = " GPUs"
+	}
+	texts := make([]string, len(s.AllowedCounts))
+	for i, n := range s.AllowedCounts {
+		texts[i] = strconv.Itoa(n)
+	}
+	return strings.Join(texts, ", ") + unit
 }
 
 func skuShowCommand(a *app) *cobra.Command {
@@ -199,6 +227,8 @@ func (a *app) showSKU(s *api.SKU) error {
 		p.Fields("sku", s.ID, "description", s.Description, "gpus", gpusOf(*s), "nics", strings.Join(s.NICs, ", "),
 			"boot disk", s.BootDisk.Pattern+" ("+pick+")", "least scrub coverage", coverage,
 			"reset must be proven", render.YesNo(s.ScrubFloor.RequireReset), "disks shown by a DPU", render.YesNo(s.DPUDisks),
+			"shape", s.Shape, "offered counts", cmp.Or(offeredCounts(*s), "any"), "offered at", cmp.Or(strings.Join(s.Sites, ", "), "all sites"),
+			"images", cmp.Or(strings.Join(s.Images, ", "), "the site's, without a choice"),
 			"created", moment(a, s.CreatedAt), "changed", moment(a, s.UpdatedAt))
 		pairs(p, "Wanted settings of every GPU", settingsOf(s.GPUSettings))
 	})
