@@ -124,6 +124,12 @@ func newAccount(h *host.Host, p *taskcatalog.ProvisionUserParams) (host.Account,
 	if err != nil {
 		return host.Account{}, err
 	}
+	for _, r := range running {
+		if r.Unread != nil { // it may have any uid
+			return host.Account{}, taskcatalog.Errorf("process_unread",
+				"cannot provision %s: process %d may have the uid that the user would get: %v (find out what it is, end it, then try again)", p.Username, r.PID, r.Unread)
+		}
+	}
 	for {
 		uid, err := h.Accounts.NextUID()
 		if err != nil {

@@ -149,3 +149,27 @@ func TestAUIDThatTheNodeHasIsPassedOver(t *testing.T) {
 		t.Errorf("uid %d is given", uid)
 	}
 }
+
+// A tenant with root knows which uids come next. Its processes take them, one in each of the four
+// ids, so that the next tenant's user would own them.
+func TestAUIDThatAProcessWaitsForIsPassedOver(t *testing.T) {
+	l := newLending(t)
+	dir := l.host.Machine.Dir()
+	const stat = "%d (x) S 1 9 9 0 -1 4194304 0 0 0 0 0 0 0 0 20 0 1 0 5 0 0 18446744073709551615 0 0 0 0 0 0\n"
+	for i := range uint32(4) {
+		ids := [4]uint32{65534, 65534, 65534, 65534}
+		ids[i] = host.FirstUID + i
+		pid := 900 + i
+		hosttest.Put(t, dir, fmt.Sprintf("proc/%d/stat", pid), fmt.Sprintf(stat, pid))
+		hosttest.Put(t, dir, fmt.Sprintf("proc/%d/status", pid), fmt.Sprintf("Name:\tx\nUid:\t%d\t%d\t%d\t%d\n", ids[0], ids[1], ids[2], ids[3]))
+	}
+	if uid := l.lend("a-1", "alice"); uid != host.FirstUID+4 {
+		t.Errorf("uid %d is given", uid)
+	}
+	// A process that cannot be looked at may have any uid.
+	hosttest.Put(t, dir, "proc/950/stat", fmt.Sprintf(stat, 950))
+	hosttest.Put(t, dir, "proc/950/status", "Name:\tx\n")
+	if _, err := l.provision("a-2", "bob"); taskcatalog.CodeOf(err, "") != "process_unread" {
+		t.Errorf("got %v", err)
+	}
+}
