@@ -114,13 +114,9 @@ lint:
 	@.ci/rules
 	@$(GO) run ./.ci/language | tail -1
 
-# Each fuzz target for FUZZTIME; the committed corpus runs in every `make test`. By
-# default a minute goes into making one input of some kilobytes smaller.
+# Each fuzz target for FUZZTIME; the committed corpus runs in every `make test`.
 FUZZTIME ?= 30s
-fuzz:
-	@for p in $$(grep -rl --include='*_test.go' '^func Fuzz' . | xargs -n1 dirname | sort -u); do \
-	  for f in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' $$p/*_test.go | cut -c6-); do \
-	    echo "== $$p $$f"; go test -run '^$$' -fuzz "^$$f$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 50x $$p || exit 1; done; done
+fuzz: ; @.ci/fuzz $(FUZZTIME)
 
 # One part of it: make bench BENCH=Onboardings PKG=./test/fleet/hall
 BENCH ?= .
