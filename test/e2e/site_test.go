@@ -36,17 +36,22 @@ var shared struct {
 	pool  *qemu.Pool
 }
 
-// longest are the cases that occupy a shared guest for minutes.
+// longest are the cases that take minutes, the longest first. Then no case is left to run alone at
+// the end.
 var longest = []string{
+	"TestANodeIsReimagedAndRemoved",
+	"TestAFirstBootCarriesOutItsLayersAndKeepsNoSecret",
 	"TestATenantsResidueOnEightNVIDIAGPUsIsScrubbed",
-	"TestANodeIsJudgedAndCleaned",
 	"TestContainersGoAndTheirEnginesComeBack",
-	"TestABareNode",
 	"TestDisksAreErasedAndTheWrongOnesAreLeftAlone",
 	"TestANodeGoesFromAnOlderAgentToNewerOnes",
+	"TestANodeIsJudgedAndCleaned",
+	"TestABareMachineIsOnboardedAndTellsNoSecret",
+	"TestAFirstBootTriesUntilItIsThrough",
 	"TestANodeIsStartedAgainAndUninstalled",
-	"TestTerminalsOfANode",
 	"TestInTroubleATaskEndsOnceInATrueState",
+	"TestABareNode",
+	"TestTerminalsOfANode",
 }
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
