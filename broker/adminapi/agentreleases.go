@@ -30,7 +30,7 @@ var (
 	versionForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+~:-]{0,63}$`)
 )
 
-func (a *API) listReleases(ctx context.Context, _ *none) (*api.AgentReleaseList, error) {
+func (a *API) listReleases(ctx context.Context, in *PageInput) (*api.AgentReleaseList, error) {
 	all, err := a.c.DB.Packages(ctx)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,8 @@ func (a *API) listReleases(ctx context.Context, _ *none) (*api.AgentReleaseList,
 	for _, p := range all {
 		signed = append(signed, a.releaseResource(p))
 	}
-	return &api.AgentReleaseList{Items: newestFirst(signed), Floor: floor}, nil
+	out := &api.AgentReleaseList{Items: newestFirst(signed), Floor: floor}
+	return out, cut(*in, &out.Items, &out.Next, func(r api.AgentRelease) string { return r.Digest })
 }
 
 type publishInput struct {

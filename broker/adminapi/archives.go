@@ -9,7 +9,7 @@ import (
 )
 
 // listArchives lists the archives kept of a node's diagnostics.
-func (a *API) listArchives(ctx context.Context, in *NodeInput) (*api.ArchiveList, error) {
+func (a *API) listArchives(ctx context.Context, in *nodePageInput) (*api.ArchiveList, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func (a *API) listArchives(ctx context.Context, in *NodeInput) (*api.ArchiveList
 	for i, k := range all {
 		out.Items[i] = archiveResource(k)
 	}
-	return out, nil
+	return out, cut(in.PageInput, &out.Items, &out.Next, func(k api.Archive) string { return k.TaskID })
 }
 
 // showArchive returns the archive that a task collected. An archive shows the inside of a node, so

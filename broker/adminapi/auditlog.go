@@ -26,7 +26,7 @@ type auditInput struct {
 }
 
 func (a *API) listAudit(ctx context.Context, in *auditInput) (*api.AuditList, error) {
-	f := store.AuditFilter{Actor: in.Actor, Action: in.Action, From: in.From, To: in.To, Limit: pageLimit(in.Limit), Newest: true}
+	f := store.AuditFilter{Actor: in.Actor, Action: in.Action, From: in.From, To: in.To, Newest: true}
 	var err error
 	if f.Subject, err = a.auditSubject(ctx, in.Node); err != nil {
 		return nil, err
@@ -37,16 +37,16 @@ func (a *API) listAudit(ctx context.Context, in *auditInput) (*api.AuditList, er
 				"cannot continue at cursor %q: the cursor does not come from this list", taskcatalog.Clean(in.Cursor, 20))
 		}
 	}
-	page, err := a.c.DB.ListAudit(ctx, f)
+	limit := pageLimit(in.Limit)
+	f.Limit = limit + 1
+	rows, err := a.c.DB.ListAudit(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	out := &api.AuditList{Items: make([]api.AuditEntry, len(page))}
+	page, next := firstOf(rows, limit, func(e store.SealedEntry) string { return strconv.FormatInt(e.ID, 10) })
+	out := &api.AuditList{Items: make([]api.AuditEntry, len(page)), Next: next}
 	for i, e := range page {
 		out.Items[i] = auditResource(e)
-	}
-	if len(page) == f.Limit {
-		out.Next = strconv.FormatInt(page[len(page)-1].ID, 10)
 	}
 	return out, nil
 }

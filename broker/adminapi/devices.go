@@ -7,13 +7,17 @@ import (
 	"github.com/hostler/hostler/broker/api"
 )
 
-func (a *API) listDevices(ctx context.Context, in *NodeInput) (*api.NodeDeviceList, error) {
+func (a *API) listDevices(ctx context.Context, in *nodePageInput) (*api.NodeDeviceList, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
 	}
 	all, err := a.c.DB.Devices(ctx, n.ID)
-	return &api.NodeDeviceList{NodeID: n.ID, Items: deviceResources(all)}, err
+	if err != nil {
+		return nil, err
+	}
+	out := &api.NodeDeviceList{NodeID: n.ID, Items: deviceResources(all)}
+	return out, cut(in.PageInput, &out.Items, &out.Next, func(d api.NodeDevice) string { return d.Kind + "/" + d.ID })
 }
 
 type acceptDevicesInput struct {

@@ -11,7 +11,7 @@ import (
 
 // listExpiry lists everything with an end that the broker depends on. Keys and tokens belong to all
 // sites, so a token bound to sites may not list them.
-func (a *API) listExpiry(ctx context.Context, _ *struct{}) (*api.Expiry, error) {
+func (a *API) listExpiry(ctx context.Context, in *PageInput) (*api.Expiry, error) {
 	if who := callerOf(ctx); len(who.Sites) > 0 {
 		return nil, broker.Errorf(broker.Forbidden, "site_forbidden",
 			"cannot list what expires: token %s is bound to %s, and keys belong to all sites (use a token of all sites)", who.Name,
@@ -28,5 +28,5 @@ func (a *API) listExpiry(ctx context.Context, _ *struct{}) (*api.Expiry, error) 
 			Trouble: taskcatalog.Clean(i.Trouble, 500),
 		})
 	}
-	return out, nil
+	return out, cut(*in, &out.Items, &out.Next, func(i api.ExpiryItem) string { return i.What + "/" + i.Name })
 }

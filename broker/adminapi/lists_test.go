@@ -3,6 +3,7 @@ package adminapi_test
 import (
 	"encoding/json"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -90,5 +91,51 @@ func TestAnEmptyListIsThere(t *testing.T) {
 		if a.Status != http.StatusOK || got["items"][0] != '[' || string(got["next"]) != `""` {
 			t.Errorf("GET %s%s: %d %s", api.Prefix, r.Path, a.Status, a.Body)
 		}
+	}
+}
+
+// TestPagesOfOneItemAreTheWholeList reads every list that names nothing else as a whole, and then
+// item by item, by limit and cursor.
+func TestPagesOfOneItemAreTheWholeList(t *testing.T) {
+	b := servertest.Start(t)
+	b.OnRecord(t, "dc1", "dc2")
+	for _, id := range []string{"a", "b", "c"} {
+		servertest.Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes", api.NodeCreate{Hostname: "h" + id, Site: "dc1"})
+		servertest.Must[api.SKU](t, b, http.MethodPost, "/skus", `{"id":"`+id+`","gpu_vendor":"amd","gpu_model":"MI300X","gpu_count":8,"nics":["eno1"]}`)
+		b.NewToken(t, api.TokenCreate{Name: "t-" + id, Role: "viewer"})
+	}
+	type page struct {
+		Items []json.RawMessage
+		Next  string
+	}
+	several := map[string]bool{}
+	for _, r := range adminapi.Routes() {
+		if r.Method != http.MethodGet || strings.Contains(r.Path, "{") || r.Path == "/events" || r.Path == "/audit/export" {
+			continue
+		}
+		b.Advance(5 * time.Second)
+		var whole page
+		if a := b.Ask(t, b.Token, http.MethodGet, r.Path, nil); json.Unmarshal(a.Body, &whole) != nil || len(whole.Items) < 2 {
+			continue
+		}
+		several[r.Path] = true
+		next := ""
+		for i, want := range whole.Items {
+			b.Advance(5 * time.Second)
+			got := servertest.Must[page](t, b, http.MethodGet, r.Path+"?limit=1&cursor="+url.QueryEscape(next), nil)
+			if len(got.Items) != 1 || string(got.Items[0]) != string(want) || (got.Next == "") != (i == len(whole.Items)-1) {
+				t.Errorf("GET %s: page %d is %s, next %q; want %s", r.Path, i, got.Items, got.Next, want)
+				break
+			}
+			next = got.Next
+		}
+	}
+	for _, path := range []string{"/nodes", "/maas-sites", "/skus", "/tokens", "/task-types", "/audit", "/expiry"} {
+		if !several[path] {
+			t.Errorf("%s has no two items to make pages of", path)
+		}
+	}
+	if a := b.Ask(t, b.Token, http.MethodGet, "/skus?cursor=gone", nil); a.Code() != "cursor_invalid" {
+		t.Errorf("a cursor of what is not there: %d %s", a.Status, a.Body)
 	}
 }

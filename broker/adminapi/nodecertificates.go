@@ -10,12 +10,16 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-func (a *API) listNodeCertificates(ctx context.Context, in *NodeInput) (*api.NodeCertificateList, error) {
+func (a *API) listNodeCertificates(ctx context.Context, in *nodePageInput) (*api.NodeCertificateList, error) {
 	n, err := a.node(ctx, in.Node)
 	if err != nil {
 		return nil, err
 	}
-	return a.certificatesOf(ctx, n)
+	out, err := a.certificatesOf(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	return out, cut(in.PageInput, &out.Items, &out.Next, func(c api.NodeCertificate) string { return c.Serial })
 }
 
 type denyCertificateInput struct {

@@ -17,7 +17,7 @@ type OverrideInput struct {
 	Override string `path:"override" maxLength:"63"`
 }
 
-func (a *API) listOverrides(ctx context.Context, in *SiteInput) (*api.PowerOverrideList, error) {
+func (a *API) listOverrides(ctx context.Context, in *sitePageInput) (*api.PowerOverrideList, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func (a *API) listOverrides(ctx context.Context, in *SiteInput) (*api.PowerOverr
 	for i, o := range all {
 		out.Items[i] = a.overrideResource(o)
 	}
-	return out, nil
+	return out, cut(in.PageInput, &out.Items, &out.Next, func(o api.PowerOverride) string { return o.ID })
 }
 
 type putOverrideInput struct {

@@ -16,7 +16,7 @@ type ProfileInput struct {
 	Profile string `path:"profile" maxLength:"63" doc:"the site's id or name"`
 }
 
-func (a *API) listProfiles(ctx context.Context, in *SiteInput) (*api.SiteProfileList, error) {
+func (a *API) listProfiles(ctx context.Context, in *sitePageInput) (*api.SiteProfileList, error) {
 	s, err := a.site(ctx, in.Site)
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func (a *API) listProfiles(ctx context.Context, in *SiteInput) (*api.SiteProfile
 	for i, p := range all {
 		out.Items[i] = profileResource(s, p)
 	}
-	return out, nil
+	return out, cut(in.PageInput, &out.Items, &out.Next, func(p api.SiteProfile) string { return p.ID })
 }
 
 func (a *API) showProfile(ctx context.Context, in *ProfileInput) (*api.SiteProfile, error) {

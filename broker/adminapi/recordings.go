@@ -24,7 +24,7 @@ type recordingsInput struct {
 func (a *API) listRecordings(ctx context.Context, in *recordingsInput) (*api.RecordingList, error) {
 	f := store.RecordingFilter{
 		Sites: callerOf(ctx).sites(), OpenedBy: in.OpenedBy, From: in.From, To: in.To, After: in.Cursor,
-		Limit: pageLimit(in.Limit),
+		Limit: pageLimit(in.Limit) + 1,
 	}
 	if in.Node != "" {
 		n, err := a.node(ctx, in.Node)
@@ -33,11 +33,12 @@ func (a *API) listRecordings(ctx context.Context, in *recordingsInput) (*api.Rec
 		}
 		f.NodeID = n.ID
 	}
-	page, err := a.c.DB.Recordings(ctx, f)
+	read, err := a.c.DB.Recordings(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	out := &api.RecordingList{Items: make([]api.Recording, len(page))}
+	page, next := firstOf(read, pageLimit(in.Limit), func(r store.Recording) string { return r.ID })
+	out := &api.RecordingList{Items: make([]api.Recording, len(page)), Next: next}
 	for i, r := range page {
 		n, err := a.c.DB.Node(ctx, r.NodeID)
 		if err != nil {
@@ -49,9 +50,6 @@ func (a *API) listRecordings(ctx context.Context, in *recordingsInput) (*api.Rec
 			BeganAt: r.CreatedAt, EndedAt: r.ClosedAt, Bytes: r.Bytes, Lost: r.Lost, Blocks: r.Blocks, Ended: !r.RecordedAt.IsZero(),
 			DroppedAt: r.DroppedAt,
 		}
-	}
-	if len(page) == f.Limit {
-		out.Next = page[len(page)-1].ID
 	}
 	return out, nil
 }

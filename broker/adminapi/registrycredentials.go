@@ -15,7 +15,7 @@ type RegistryInput struct {
 	Registry string `path:"registry" maxLength:"300" doc:"HOST[:PORT]"`
 }
 
-func (a *API) listRegistryCredentials(ctx context.Context, _ *none) (*api.RegistryCredentialList, error) {
+func (a *API) listRegistryCredentials(ctx context.Context, in *PageInput) (*api.RegistryCredentialList, error) {
 	all, err := a.c.DB.RegistryCredentials(ctx)
 	if err != nil {
 		return nil, err
@@ -24,7 +24,7 @@ func (a *API) listRegistryCredentials(ctx context.Context, _ *none) (*api.Regist
 	for i, c := range all {
 		out.Items[i] = api.RegistryCredential(c)
 	}
-	return out, nil
+	return out, cut(*in, &out.Items, &out.Next, func(c api.RegistryCredential) string { return c.Registry })
 }
 
 type setRegistryInput struct {

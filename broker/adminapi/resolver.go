@@ -3,6 +3,7 @@ package adminapi
 import (
 	"context"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hostler/hostler/broker"
@@ -43,7 +44,7 @@ func resolverSetResource(s store.ResolverSet) api.ResolverSet {
 	return api.ResolverSet{Version: s.Version, Digest: s.Digest, PushedBy: s.PushedBy, PushedAt: s.PushedAt}
 }
 
-func (a *API) listResolverSets(ctx context.Context, _ *struct{}) (*api.ResolverSetList, error) {
+func (a *API) listResolverSets(ctx context.Context, in *PageInput) (*api.ResolverSetList, error) {
 	all, err := a.c.DB.ResolverSets(ctx)
 	if err != nil {
 		return nil, err
@@ -52,7 +53,7 @@ func (a *API) listResolverSets(ctx context.Context, _ *struct{}) (*api.ResolverS
 	for _, s := range all {
 		out.Items = append(out.Items, resolverSetResource(s))
 	}
-	return out, nil
+	return out, cut(*in, &out.Items, &out.Next, func(s api.ResolverSet) string { return s.Digest })
 }
 
 type resolverWantInput struct{ Body api.ResolverWantPut }
@@ -109,7 +110,7 @@ func (a *API) wantResource(ctx context.Context, w store.ResolverWant) (api.Resol
 	return out, err
 }
 
-func (a *API) listResolverWants(ctx context.Context, _ *struct{}) (*api.ResolverWantList, error) {
+func (a *API) listResolverWants(ctx context.Context, in *PageInput) (*api.ResolverWantList, error) {
 	wants, err := a.c.DB.ResolverWants(ctx)
 	if err != nil {
 		return nil, err
@@ -122,7 +123,7 @@ func (a *API) listResolverWants(ctx context.Context, _ *struct{}) (*api.Resolver
 		}
 		out.Items = append(out.Items, item)
 	}
-	return out, nil
+	return out, cut(*in, &out.Items, &out.Next, func(w api.ResolverWant) string { return strconv.FormatInt(w.WantedAt.UnixMicro(), 10) })
 }
 
 func (a *API) showResolver(ctx context.Context, in *NodeInput) (*api.NodeResolver, error) {

@@ -12,6 +12,7 @@ import (
 
 type roceInput struct {
 	SiteInput
+	PageInput
 	Hostname string `query:"hostname" maxLength:"253"`
 }
 
@@ -33,7 +34,7 @@ func (a *API) listRoCE(ctx context.Context, in *roceInput) (*api.RoCEList, error
 	for i, r := range all {
 		out.Items[i] = roceResource(r)
 	}
-	return out, nil
+	return out, cut(in.PageInput, &out.Items, &out.Next, func(r api.RoCEAssignment) string { return r.ID })
 }
 
 type putRoCEInput struct {

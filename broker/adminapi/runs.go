@@ -95,13 +95,14 @@ func (a *API) pageOf(
 		if err != nil {
 			return nil, "", err
 		}
-		for i, r := range some {
+		for _, r := range some {
 			if !of(r.Kind) || !who.MaySee(siteOf(r.Site)) || which != nil && !which(r) {
 				continue
 			}
-			if out = append(out, r); len(out) == limit && (i+1 < len(some) || len(some) == page) {
-				return out, r.ID, nil
+			if limit > 0 && len(out) == limit {
+				return out, out[limit-1].ID, nil
 			}
+			out = append(out, r)
 		}
 		if len(some) < page {
 			return out, "", nil

@@ -38,7 +38,7 @@ func (a *API) checkSiteName(ctx context.Context, name string) error {
 	return err
 }
 
-func (a *API) listSites(ctx context.Context, _ *struct{}) (*api.SiteList, error) {
+func (a *API) listSites(ctx context.Context, in *PageInput) (*api.SiteList, error) {
 	all, err := a.c.DB.Sites(ctx, callerOf(ctx).sites())
 	if err != nil {
 		return nil, err
@@ -52,7 +52,7 @@ func (a *API) listSites(ctx context.Context, _ *struct{}) (*api.SiteList, error)
 		out.Items[i] = siteResource(s)
 		out.Items[i].Holds = standingAt(holds, s.Name)
 	}
-	return out, nil
+	return out, cut(*in, &out.Items, &out.Next, func(s api.Site) string { return s.ID })
 }
 
 // standingAt returns the holds of a site, and the holds of all sites.

@@ -13,7 +13,7 @@ type SKUInput struct {
 	SKU string `path:"sku" maxLength:"63"`
 }
 
-func (a *API) listSKUs(ctx context.Context, _ *struct{}) (*api.SKUList, error) {
+func (a *API) listSKUs(ctx context.Context, in *PageInput) (*api.SKUList, error) {
 	all, err := a.c.DB.SKUs(ctx)
 	if err != nil {
 		return nil, err
@@ -22,7 +22,7 @@ func (a *API) listSKUs(ctx context.Context, _ *struct{}) (*api.SKUList, error) {
 	for i, s := range all {
 		out.Items[i] = skuResource(s)
 	}
-	return out, nil
+	return out, cut(*in, &out.Items, &out.Next, func(s api.SKU) string { return s.ID })
 }
 
 func (a *API) showSKU(ctx context.Context, in *SKUInput) (*api.SKU, error) {

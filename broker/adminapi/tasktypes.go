@@ -13,14 +13,12 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-type none struct{}
-
-func (a *API) listTaskTypes(context.Context, *none) (*api.TaskTypeList, error) {
+func (a *API) listTaskTypes(_ context.Context, in *PageInput) (*api.TaskTypeList, error) {
 	out := &api.TaskTypeList{}
 	for _, t := range taskcatalog.All() {
 		out.Items = append(out.Items, taskTypeResource(t))
 	}
-	return out, nil
+	return out, cut(*in, &out.Items, &out.Next, func(t api.TaskType) string { return t.Name + "@" + strconv.Itoa(t.Version) })
 }
 
 type taskTypeInput struct {

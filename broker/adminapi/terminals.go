@@ -88,7 +88,7 @@ type terminalsInput struct {
 }
 
 func (a *API) listTerminals(ctx context.Context, in *terminalsInput) (*api.TerminalList, error) {
-	f := store.TerminalFilter{Sites: callerOf(ctx).sites(), OpenedBy: in.OpenedBy, After: in.Cursor, Limit: pageLimit(in.Limit)}
+	f := store.TerminalFilter{Sites: callerOf(ctx).sites(), OpenedBy: in.OpenedBy, After: in.Cursor, Limit: pageLimit(in.Limit) + 1}
 	live := []broker.TerminalStatus{broker.TerminalOpening, broker.TerminalOpen, broker.TerminalDetached, broker.TerminalClosing}
 	for name := range strings.SplitSeq(in.Status, ",") {
 		switch s := broker.TerminalStatus(name); s {
@@ -109,16 +109,14 @@ func (a *API) listTerminals(ctx context.Context, in *terminalsInput) (*api.Termi
 		}
 		f.NodeID = n.ID
 	}
-	page, err := a.c.DB.Terminals(ctx, f)
+	read, err := a.c.DB.Terminals(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	out := &api.TerminalList{Items: make([]api.Terminal, len(page))}
+	page, next := firstOf(read, pageLimit(in.Limit), func(v store.Terminal) string { return v.ID })
+	out := &api.TerminalList{Items: make([]api.Terminal, len(page)), Next: next}
 	for i, v := range page {
 		out.Items[i] = a.terminalResource(v)
-	}
-	if len(page) == f.Limit {
-		out.Next = page[len(page)-1].ID
 	}
 	return out, nil
 }

@@ -9,12 +9,14 @@ import (
 	"github.com/hostler/hostler/broker/operators"
 )
 
+type none struct{}
+
 func (a *API) whoami(ctx context.Context, _ *none) (*api.Token, error) {
 	out := tokenResource(callerOf(ctx).OperatorToken)
 	return &out, nil
 }
 
-func (a *API) listTokens(ctx context.Context, _ *none) (*api.TokenList, error) {
+func (a *API) listTokens(ctx context.Context, in *PageInput) (*api.TokenList, error) {
 	all, err := a.c.Operators.List(ctx)
 	if err != nil {
 		return nil, err
@@ -23,7 +25,7 @@ func (a *API) listTokens(ctx context.Context, _ *none) (*api.TokenList, error) {
 	for i, t := range all {
 		out.Items[i] = tokenResource(t)
 	}
-	return out, nil
+	return out, cut(*in, &out.Items, &out.Next, func(t api.Token) string { return t.Name })
 }
 
 type createTokenInput struct{ Body api.TokenCreate }

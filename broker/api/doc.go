@@ -145,5 +145,6 @@
 // first request began.
 //
 // Every unsuccessful answer is a Problem. Every list is {items, next}: next is the
-// cursor of the next page, and empty on the last one.
+// cursor of the next page, and empty on the last one. A list that is bounded by nature, such as
+// SKUs, comes whole unless limit is given; all lists take limit and cursor.
 package api
