@@ -17,10 +17,10 @@ type Handout struct {
 	RunID   string    // of the run that holds the node; empty: none
 	Run     string    // status of the run
 	RunKind string
-	// Allocations are the allocations since the node was last handed out clean.
-	Allocations []Allocation
+	// Occupants are the tenants' users since the node was last handed out clean.
+	Occupants []Occupant
 	// OverrideAt is the last time a platform admin permitted use of the node regardless; zero:
-	// never. Allocations that ended, and certificates issued, before OverrideAt do not count.
+	// never. Occupants that ended, and certificates issued, before OverrideAt do not count.
 	OverrideAt  time.Time
 	Certificate *LastCertificate // nil: no turnover has issued a certificate
 	Devices     []Device
@@ -62,7 +62,7 @@ var activationSteps = map[NodeStatus]string{
 // certificate_falls_short, device_missing, device_unexpected.
 func (h Handout) Reasons(allocation, tenant string) []Reason {
 	all := h.service()
-	for _, a := range h.Allocations {
+	for _, a := range h.Occupants {
 		if a.Live() && a.ID == allocation && a.of(allocation, tenant) {
 			return all // the node was already handed out to this allocation
 		}
@@ -111,7 +111,7 @@ func (h Handout) service() (all []Reason) {
 // otherTenants returns the reasons from other allocations on the node since it was last clean.
 func (h Handout) otherTenants(allocation, tenant string) (all []Reason) {
 	add := h.reasonAppender(&all)
-	for _, a := range h.Allocations {
+	for _, a := range h.Occupants {
 		switch {
 		case a.of(allocation, tenant):
 		case a.Live():
@@ -126,7 +126,7 @@ func (h Handout) otherTenants(allocation, tenant string) (all []Reason) {
 
 // of reports whether a has the given id or belongs to the given tenant. If both tenants are known
 // and differ, the same id does not count.
-func (a Allocation) of(allocation, tenant string) bool {
+func (a Occupant) of(allocation, tenant string) bool {
 	if tenant == "" || a.Tenant == "" {
 		return a.ID == allocation
 	}

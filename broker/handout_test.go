@@ -21,8 +21,8 @@ func handedOut() Handout {
 
 func TestANodeIsHandedOutUnlessSomethingSpeaksAgainstIt(t *testing.T) {
 	at := handedOut().Certificate.IssuedAt
-	was := func(id, tenant string, ended time.Time) Allocation {
-		return Allocation{ID: id, Username: "u", Tenant: tenant, Since: at, EndedAt: ended}
+	was := func(id, tenant string, ended time.Time) Occupant {
+		return Occupant{ID: id, Username: "u", Tenant: tenant, Since: at, EndedAt: ended}
 	}
 	for _, c := range []struct {
 		name   string
@@ -39,16 +39,16 @@ func TestANodeIsHandedOutUnlessSomethingSpeaksAgainstIt(t *testing.T) {
 		{"a run has it", func(h *Handout) { h.RunID, h.Run = "r-1", "running" }, "node_in_run"},
 		{"a run has it that stopped", func(h *Handout) { h.RunID, h.Run, h.RunKind = "r-1", "failed_retryable", "node.onboarding" }, "node_in_run"},
 		{"frozen twice", func(h *Handout) { h.Freezes = []string{"a", "b"} }, "frozen frozen"},
-		{"somebody is on it", func(h *Handout) { h.Allocations = []Allocation{was("a-1", "acme", time.Time{})} }, "allocation_live"},
-		{"somebody was, and it was not turned over", func(h *Handout) { h.Allocations = []Allocation{was("a-1", "acme", at)} }, "turnover_missing"},
+		{"somebody is on it", func(h *Handout) { h.Occupants = []Occupant{was("a-1", "acme", time.Time{})} }, "allocation_live"},
+		{"somebody was, and it was not turned over", func(h *Handout) { h.Occupants = []Occupant{was("a-1", "acme", at)} }, "turnover_missing"},
 		{"and an override let that pass", func(h *Handout) {
-			h.Allocations, h.OverrideAt = []Allocation{was("a-1", "acme", at)}, at.Add(time.Second)
+			h.Occupants, h.OverrideAt = []Occupant{was("a-1", "acme", at)}, at.Add(time.Second)
 		}, ""},
 		{"and somebody came after the override", func(h *Handout) {
-			h.Allocations, h.OverrideAt = []Allocation{was("a-1", "acme", at.Add(time.Minute))}, at
+			h.Occupants, h.OverrideAt = []Occupant{was("a-1", "acme", at.Add(time.Minute))}, at
 		}, "turnover_missing"},
 		{"an override ends nobody's allocation", func(h *Handout) {
-			h.Allocations, h.OverrideAt = []Allocation{was("a-1", "acme", time.Time{})}, at.Add(time.Hour)
+			h.Occupants, h.OverrideAt = []Occupant{was("a-1", "acme", time.Time{})}, at.Add(time.Hour)
 		}, "allocation_live"},
 		{"its turnover fell short", func(h *Handout) { h.Certificate.MeetsPolicy = false }, "certificate_falls_short"},
 		{"and an override let that pass, too", func(h *Handout) { h.Certificate.MeetsPolicy, h.OverrideAt = false, at.Add(1) }, ""},
@@ -56,7 +56,7 @@ func TestANodeIsHandedOutUnlessSomethingSpeaksAgainstIt(t *testing.T) {
 		{"a part is there that nobody knows", func(h *Handout) { h.Devices[0].State = DeviceUnexpected }, "device_unexpected"},
 		{"all of it", func(h *Handout) {
 			h.Node.Status, h.Node.TurnoverOwed, h.RunID = Draining, true, "r-1"
-			h.Allocations = []Allocation{was("a-1", "", time.Time{})}
+			h.Occupants = []Occupant{was("a-1", "", time.Time{})}
 			h.Devices[0].State = DeviceMissing
 		}, "node_status turnover_owed node_in_run allocation_live device_missing"},
 	} {
@@ -97,23 +97,23 @@ func TestOnlyWhatIsAnothersKeepsATenantOut(t *testing.T) {
 	h := handedOut()
 	for _, c := range []struct {
 		name               string
-		has                Allocation
+		has                Occupant
 		allocation, tenant string
 		code               string
 	}{
-		{"more keys for the same", Allocation{ID: "a-1", Tenant: "acme"}, "a-1", "acme", ""},
-		{"the same, without its name", Allocation{ID: "a-1", Tenant: "acme"}, "a-1", "", ""},
-		{"another of the same tenant", Allocation{ID: "a-1", Tenant: "acme"}, "a-2", "acme", ""},
-		{"the next of the same tenant", Allocation{ID: "a-1", Tenant: "acme", EndedAt: at}, "a-2", "acme", ""},
-		{"another tenant", Allocation{ID: "a-1", Tenant: "acme"}, "a-2", "evil", "allocation_live"},
-		{"the next tenant", Allocation{ID: "a-1", Tenant: "acme", EndedAt: at}, "a-2", "evil", "turnover_missing"},
-		{"nobody knows whose the new one is", Allocation{ID: "a-1", Tenant: "acme", EndedAt: at}, "a-2", "", "turnover_missing"},
-		{"nobody knows whose either is", Allocation{ID: "a-1"}, "a-2", "", "allocation_live"},
-		{"the same, whose nobody had said", Allocation{ID: "a-1"}, "a-1", "acme", ""},
-		{"the same id for another tenant", Allocation{ID: "a-1", Tenant: "acme"}, "a-1", "evil", "allocation_live"},
-		{"the same anew", Allocation{ID: "a-1", Tenant: "acme", EndedAt: at}, "a-1", "acme", ""},
+		{"more keys for the same", Occupant{ID: "a-1", Tenant: "acme"}, "a-1", "acme", ""},
+		{"the same, without its name", Occupant{ID: "a-1", Tenant: "acme"}, "a-1", "", ""},
+		{"another of the same tenant", Occupant{ID: "a-1", Tenant: "acme"}, "a-2", "acme", ""},
+		{"the next of the same tenant", Occupant{ID: "a-1", Tenant: "acme", EndedAt: at}, "a-2", "acme", ""},
+		{"another tenant", Occupant{ID: "a-1", Tenant: "acme"}, "a-2", "evil", "allocation_live"},
+		{"the next tenant", Occupant{ID: "a-1", Tenant: "acme", EndedAt: at}, "a-2", "evil", "turnover_missing"},
+		{"nobody knows whose the new one is", Occupant{ID: "a-1", Tenant: "acme", EndedAt: at}, "a-2", "", "turnover_missing"},
+		{"nobody knows whose either is", Occupant{ID: "a-1"}, "a-2", "", "allocation_live"},
+		{"the same, whose nobody had said", Occupant{ID: "a-1"}, "a-1", "acme", ""},
+		{"the same id for another tenant", Occupant{ID: "a-1", Tenant: "acme"}, "a-1", "evil", "allocation_live"},
+		{"the same anew", Occupant{ID: "a-1", Tenant: "acme", EndedAt: at}, "a-1", "acme", ""},
 	} {
-		h.Allocations = []Allocation{c.has}
+		h.Occupants = []Occupant{c.has}
 		err := h.LetIn(c.allocation, c.tenant)
 		if code := ""; err != nil {
 			if code = AsError(err).Code; code != c.code {
@@ -128,7 +128,7 @@ func TestOnlyWhatIsAnothersKeepsATenantOut(t *testing.T) {
 // A part that breaks during a tenancy is no reason to keep the same tenant out.
 func TestWhoIsInGetsMoreWhateverBecomesOfTheMachine(t *testing.T) {
 	h := handedOut()
-	h.Allocations = []Allocation{{ID: "a-1", Tenant: "acme"}}
+	h.Occupants = []Occupant{{ID: "a-1", Tenant: "acme"}}
 	h.Devices[0].State = DeviceMissing
 	if err := h.LetIn("a-1", "acme"); err != nil {
 		t.Error(err)

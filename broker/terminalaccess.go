@@ -24,9 +24,9 @@ type TerminalAccess struct {
 	RunMoves   bool // the run is at work; false: the run has stopped and waits for a person
 
 	Username     string
-	AllocationID string      // the allocation of the user; empty: none
-	Allocation   *Allocation // as the broker knows the allocation; nil: not on this node
-	Revoking     bool        // the removal of the user is requested
+	AllocationID string    // the allocation of the user; empty: none
+	Occupant     *Occupant // the user as the broker knows it; nil: not on this node
+	Revoking     bool      // the removal of the user is requested
 
 	// Of an existing session; zero for a new session.
 	Epoch    int64
@@ -135,11 +135,11 @@ func (a TerminalAccess) user(time.Time) *Error {
 				a.Username)
 		}
 		return nil
-	case a.Allocation == nil || a.Allocation.Username != a.Username || strings.EqualFold(a.Username, root):
+	case a.Occupant == nil || a.Occupant.Username != a.Username || strings.EqualFold(a.Username, root):
 		return a.refusal(Forbidden, "terminal_user_refused", "%s is not the user of allocation %s on it", a.Username, a.AllocationID)
-	case !a.Allocation.Live():
+	case !a.Occupant.Live():
 		return a.refusal(Refused, "allocation_ended", "allocation %s has ended", a.AllocationID)
-	case a.Allocation.HadRoot && !a.AsRoot():
+	case a.Occupant.HadRoot && !a.AsRoot():
 		return a.refusal(Forbidden, "terminal_root_refused",
 			"%s has root there, and a session with root needs a site whose policy allows it, and role %s", a.Username, a.Policy.RootRole)
 	case a.Revoking:

@@ -22,7 +22,7 @@ func TestWhoMayBeInATerminal(t *testing.T) {
 	}
 	tenant := func(role broker.Role, status broker.NodeStatus) broker.TerminalAccess {
 		a := base(role, looked, status)
-		a.Username, a.AllocationID, a.Allocation = "alice", "a-1", &broker.Allocation{ID: "a-1", Username: "alice"}
+		a.Username, a.AllocationID, a.Occupant = "alice", "a-1", &broker.Occupant{ID: "a-1", Username: "alice"}
 		return a
 	}
 	caretaker := func(p broker.TerminalPolicy, username string, status broker.NodeStatus) broker.TerminalAccess {
@@ -54,11 +54,11 @@ func TestWhoMayBeInATerminal(t *testing.T) {
 		"while it is onboarded":                    {with(caretaker(looked, "bob", broker.Enrolling), moving("node.onboarding")), "node_in_run"},
 		"while its agent is updated":               {with(tenant(broker.RoleOperator, broker.Active), moving("agent.upgrade/update")), ""},
 		"a user that is taken away":                {with(tenant(broker.RoleOperator, broker.Active), func(a *broker.TerminalAccess) { a.Revoking = true }), "allocation_revoking"},
-		"a user that is gone":                      {with(tenant(broker.RoleOperator, broker.Active), func(a *broker.TerminalAccess) { a.Allocation.EndedAt = now }), "allocation_ended"},
-		"an allocation of another node":            {with(tenant(broker.RoleOperator, broker.Active), func(a *broker.TerminalAccess) { a.Allocation = nil }), "terminal_user_refused"},
-		"another user's name since":                {with(tenant(broker.RoleOperator, broker.Active), func(a *broker.TerminalAccess) { a.Allocation.Username = "bob" }), "terminal_user_refused"},
-		"a tenant who is called root":              {with(tenant(broker.RolePlatformAdmin, broker.Active), func(a *broker.TerminalAccess) { a.Username, a.Allocation.Username = "root", "root" }), "terminal_user_refused"},
-		"a tenant with root":                       {with(tenant(broker.RoleOperator, broker.Active), func(a *broker.TerminalAccess) { a.Allocation.HadRoot = true }), "terminal_root_refused"},
+		"a user that is gone":                      {with(tenant(broker.RoleOperator, broker.Active), func(a *broker.TerminalAccess) { a.Occupant.EndedAt = now }), "allocation_ended"},
+		"an allocation of another node":            {with(tenant(broker.RoleOperator, broker.Active), func(a *broker.TerminalAccess) { a.Occupant = nil }), "terminal_user_refused"},
+		"another user's name since":                {with(tenant(broker.RoleOperator, broker.Active), func(a *broker.TerminalAccess) { a.Occupant.Username = "bob" }), "terminal_user_refused"},
+		"a tenant who is called root":              {with(tenant(broker.RolePlatformAdmin, broker.Active), func(a *broker.TerminalAccess) { a.Username, a.Occupant.Username = "root", "root" }), "terminal_user_refused"},
+		"a tenant with root":                       {with(tenant(broker.RoleOperator, broker.Active), func(a *broker.TerminalAccess) { a.Occupant.HadRoot = true }), "terminal_root_refused"},
 		"a token for another site":                 {with(tenant(broker.RoleOperator, broker.Active), func(a *broker.TerminalAccess) { a.Operator.Sites = []string{"dc2"} }), "site_forbidden"},
 		"a token that was revoked":                 {with(tenant(broker.RoleOperator, broker.Active), func(a *broker.TerminalAccess) { a.Operator.RevokedAt = now }), "token_revoked"},
 		"a token at its end":                       {with(tenant(broker.RoleOperator, broker.Active), func(a *broker.TerminalAccess) { a.Operator.ExpiresAt = now }), "token_expired"},

@@ -154,7 +154,7 @@ func tenantsOf(t tenanted) api.NodeTenants {
 	return out
 }
 
-func allocationResource(l broker.Allocation) api.Allocation {
+func allocationResource(l broker.Occupant) api.Allocation {
 	return api.Allocation{
 		AllocationID: l.ID, Tenant: l.Tenant, Username: l.Username, HadRoot: l.HadRoot, Since: l.Since,
 		EndedAt: l.EndedAt,

@@ -79,10 +79,10 @@ type tenanted struct {
 	policy broker.Policy
 	state  turnover.Turnover
 	start  chain.Start
-	live   []broker.Allocation
-	past   *broker.Allocation // the node's last allocation; nil: there was none
-	clean  bool               // certified clean since then
-	serial string             // of its chassis
+	live   []broker.Occupant
+	past   *broker.Occupant // the node's last allocation; nil: there was none
+	clean  bool             // certified clean since then
+	serial string           // of its chassis
 }
 
 // turnoverOf works out the first state of a run, and the allocations on its node.
@@ -96,10 +96,10 @@ func (a *API) turnoverOf(ctx context.Context, ref, profile string, req turnover.
 	}
 	who := callerOf(ctx)
 	req.RequestedBy, req.Reason = who.Name, strings.TrimSpace(taskcatalog.Clean(req.Reason, 500))
-	if t.live, err = a.c.DB.Allocations(ctx, t.node.ID); err != nil {
+	if t.live, err = a.c.DB.Occupants(ctx, t.node.ID); err != nil {
 		return t, err
 	}
-	t.live = slices.DeleteFunc(t.live, func(l broker.Allocation) bool { return !l.Live() })
+	t.live = slices.DeleteFunc(t.live, func(l broker.Occupant) bool { return !l.Live() })
 	req.Ends = allocationsToEnd(t.live, req)
 	state, locks, err := turnover.New(t.node, at, req)
 	if err != nil {
@@ -111,7 +111,7 @@ func (a *API) turnoverOf(ctx context.Context, ref, profile string, req turnover.
 	if t.serial, err = a.chassis(ctx, t.node.ID); err != nil {
 		return t, err
 	}
-	t.past, t.clean, err = a.c.DB.LastAllocation(ctx, t.node.ID)
+	t.past, t.clean, err = a.c.DB.LastOccupant(ctx, t.node.ID)
 	return t, err
 }
 
@@ -127,7 +127,7 @@ func (t tenanted) kept() (names []string) {
 
 // allocationsToEnd returns the live allocations of a node that a request may end: none without
 // ForceRelease, else the allocations that the request names, or all if the request has no list.
-func allocationsToEnd(live []broker.Allocation, req turnover.Request) (ends []string) {
+func allocationsToEnd(live []broker.Occupant, req turnover.Request) (ends []string) {
 	for _, l := range live {
 		if req.ForceRelease && (req.Ends == nil || slices.Contains(req.Ends, l.ID)) {
 			ends = append(ends, l.ID)
@@ -141,7 +141,7 @@ func allocationsToEnd(live []broker.Allocation, req turnover.Request) (ends []st
 func checkVacant(all []tenanted) error {
 	var taken []error
 	for _, t := range all {
-		if err := broker.AllocationsLive(t.node, t.live, t.state.Ends...); err != nil {
+		if err := broker.OccupantsLive(t.node, t.live, t.state.Ends...); err != nil {
 			taken = append(taken, err)
 		}
 	}
@@ -181,7 +181,7 @@ func (a *API) refusedTurnover(ctx context.Context, all []tenanted, subject, reas
 		return a.refusedStart(subject, reason)(ctx, err)
 	}
 	for _, t := range all {
-		if taken := broker.AllocationsLive(t.node, t.live, t.state.Ends...); taken != nil {
+		if taken := broker.OccupantsLive(t.node, t.live, t.state.Ends...); taken != nil {
 			a.auditDenial(ctx, "turnover.refused", "node/"+t.node.ID, reason, broker.AsError(taken))
 		}
 	}

@@ -91,7 +91,7 @@ type Request struct {
 type Place struct {
 	Node     broker.Node
 	Standing broker.Standing
-	Live     []broker.Allocation
+	Live     []broker.Occupant
 	// Release is the requested release, or the wanted release of the node; nil: none. Floor is
 	// the lowest version that may be installed on the node.
 	Release *Target
@@ -174,7 +174,7 @@ func scenarios() string {
 }
 
 // busy refuses a node with live allocations, and names them. Code: allocation_live.
-func busy(n broker.Node, live []broker.Allocation) error {
+func busy(n broker.Node, live []broker.Occupant) error {
 	if len(live) == 0 {
 		return nil
 	}
@@ -182,7 +182,7 @@ func busy(n broker.Node, live []broker.Allocation) error {
 		"cannot work on the agent of node %s: allocation %s is on the node (wait until the allocation has ended: --safety after_drain; or --safety forced with a reason, as platform_admin)", n.ID, named(live))
 }
 
-func named(live []broker.Allocation) string {
+func named(live []broker.Occupant) string {
 	names := make([]string, len(live))
 	for i, a := range live {
 		names[i] = a.Describe()

@@ -122,7 +122,7 @@ func TestANodeThatWasNotFitBeforeNeedNotBeAfter(t *testing.T) {
 }
 
 func TestSafetyPolicies(t *testing.T) {
-	on := []broker.Allocation{{ID: "a-42", Tenant: "acme", Username: "u"}}
+	on := []broker.Occupant{{ID: "a-42", Tenant: "acme", Username: "u"}}
 	t.Run("idle refuses, by name", func(t *testing.T) {
 		w := newWorld(t)
 		w.live = on

@@ -15,7 +15,7 @@ import (
 type Safety interface {
 	// Live are the allocations whose user may be on the node. Live waits for the end of open
 	// transactions on the node, so that their allocations are included.
-	Live(ctx context.Context, nodeID string) ([]broker.Allocation, error)
+	Live(ctx context.Context, nodeID string) ([]broker.Occupant, error)
 	// Unfit are the reasons against handing out the node, apart from this package's runs and from
 	// tenants.
 	Unfit(ctx context.Context, nodeID string) ([]broker.Reason, error)
@@ -48,7 +48,7 @@ func (c *Chains) applySafety(ctx context.Context, r *run) error {
 	return nil
 }
 
-func wordsOf(p broker.SafetyPolicy, live []broker.Allocation) string {
+func wordsOf(p broker.SafetyPolicy, live []broker.Occupant) string {
 	if len(live) == 0 {
 		return "no tenant is on the node"
 	}

@@ -31,7 +31,7 @@ type world struct {
 
 	node    broker.Node
 	agent   broker.Agent
-	live    []broker.Allocation
+	live    []broker.Occupant
 	unfit   []broker.Reason
 	renewed time.Time
 	trust   int64
@@ -185,7 +185,7 @@ func (w *world) story() string {
 
 func (w *world) Node(context.Context, string) (broker.Node, error)   { return w.node, nil }
 func (w *world) Agent(context.Context, string) (broker.Agent, error) { return w.agent, nil }
-func (w *world) Live(context.Context, string) ([]broker.Allocation, error) {
+func (w *world) Live(context.Context, string) ([]broker.Occupant, error) {
 	return w.live, nil
 }
 

@@ -87,7 +87,7 @@ func (db *DB) ReconcileView(ctx context.Context, site string) (v ReconcileView, 
 		v.InRun[strings.TrimPrefix(l[0], "node/")] = l[1]
 	}
 	taken, err := sqlkit.Collect(ctx, r, scanText, `SELECT DISTINCT node_id FROM allocations WHERE ended_at = 0 AND certified_by = '' AND`+
-		allocationWas)
+		occupantWas)
 	if err != nil {
 		return v, err
 	}

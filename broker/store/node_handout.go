@@ -42,7 +42,7 @@ func handout(ctx context.Context, r sqlkit.Runner, n broker.Node, now time.Time)
 		h.Freezes = append(h.Freezes, cmp.Or(f.Site, "every site")+" is frozen by "+taskcatalog.Clean(f.By, 64)+": "+
 			taskcatalog.Clean(f.Reason, 200))
 	}
-	if h.Allocations, err = allocations(ctx, r, n.ID, `certified_by = ''`); err != nil {
+	if h.Occupants, err = occupants(ctx, r, n.ID, `certified_by = ''`); err != nil {
 		return h, err
 	}
 	if h.Certificate, err = lastCertificate(ctx, r, n.ID); err != nil {

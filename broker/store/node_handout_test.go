@@ -62,7 +62,7 @@ func TestNoTenantGetsANodeThatAnotherHad(t *testing.T) {
 		is("an operator's activate is no override", "turnover_missing", "turnover_missing")
 		must(db.Transition(ctx, admin, n.ID, override))(t)
 		is("overridden")
-		all := must(db.Allocations(ctx, n.ID))(t)
+		all := must(db.Occupants(ctx, n.ID))(t)
 		if len(all) != 2 || !all[0].HadRoot && !all[1].HadRoot {
 			t.Errorf("an override makes nothing clean, and a later certificate is of %+v", all)
 		}

@@ -161,7 +161,7 @@ func (t *tx) apply(ctx context.Context, k broker.Task, effect broker.Effect) err
 		}
 		return t.saveBaseline(ctx, actor, k.NodeID, e.Digest, e.Baseline, "task "+k.ID)
 	case broker.EndAllocation:
-		return t.endAllocation(ctx, k.NodeID, e.AllocationID)
+		return t.endOccupant(ctx, k.NodeID, e.AllocationID)
 	case broker.ConfirmResolver:
 		n, err := node(ctx, t, k.NodeID, t.ForUpdate())
 		if err != nil {

@@ -76,7 +76,7 @@ func (r *accessRow) into(a *broker.TerminalAccess) []any {
 func (r *accessRow) fill(a *broker.TerminalAccess) {
 	a.RunMoves = chain.Status(r.runStatus).Moving()
 	if r.username != "" {
-		a.Allocation = &broker.Allocation{ID: a.AllocationID, NodeID: a.NodeID, Username: r.username, HadRoot: r.hadRoot, EndedAt: r.ended}
+		a.Occupant = &broker.Occupant{ID: a.AllocationID, NodeID: a.NodeID, Username: r.username, HadRoot: r.hadRoot, EndedAt: r.ended}
 	}
 	var unreadable error // an unreadable policy ends the sessions of its own site only
 	a.Policy, unreadable = broker.TerminalPolicyOf(r.policy)

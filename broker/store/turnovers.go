@@ -31,7 +31,7 @@ type Lifts struct {
 // on the node except those in ends. Each of these ends for billing, announced once as
 // allocation.force_released; the run must then remove its user. A repeated call changes nothing
 // more. Codes, audited: allocation_live, node_moved, transition_refused.
-func (db *DB) BeginTurnover(ctx context.Context, actor broker.Actor, u Turnover, ends ...string) (forced []broker.Allocation, err error) {
+func (db *DB) BeginTurnover(ctx context.Context, actor broker.Actor, u Turnover, ends ...string) (forced []broker.Occupant, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		forced = nil
 		n, err := node(ctx, t, u.NodeID, t.ForUpdate())
@@ -43,11 +43,11 @@ func (db *DB) BeginTurnover(ctx context.Context, actor broker.Actor, u Turnover,
 				"cannot turn over node %s: its status should still be %s, and is %s (%s)", n.ID, u.From, n.Status,
 				n.StatusReason), entry(actor, "turnover.begin", n.ID))
 		}
-		live, err := allocations(ctx, t, n.ID, `ended_at = 0`)
+		live, err := occupants(ctx, t, n.ID, `ended_at = 0`)
 		if err != nil {
 			return err
 		}
-		if err := broker.AllocationsLive(n, live, ends...); err != nil {
+		if err := broker.OccupantsLive(n, live, ends...); err != nil {
 			return refuse(broker.AsError(err), entry(actor, "turnover.begin", n.ID))
 		}
 		for _, a := range live {
@@ -68,16 +68,16 @@ func (db *DB) BeginTurnover(ctx context.Context, actor broker.Actor, u Turnover,
 
 // ForceRelease ends a node's live allocations for billing, as BeginTurnover does; the node stays
 // unchanged. Code, audited: allocation_live.
-func (db *DB) ForceRelease(ctx context.Context, actor broker.Actor, u Turnover, ends ...string) (forced []broker.Allocation, err error) {
+func (db *DB) ForceRelease(ctx context.Context, actor broker.Actor, u Turnover, ends ...string) (forced []broker.Occupant, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, u.NodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
-		if forced, err = allocations(ctx, t, n.ID, `ended_at = 0`); err != nil {
+		if forced, err = occupants(ctx, t, n.ID, `ended_at = 0`); err != nil {
 			return err
 		}
-		if err := broker.AllocationsLive(n, forced, ends...); err != nil {
+		if err := broker.OccupantsLive(n, forced, ends...); err != nil {
 			return refuse(broker.AsError(err), entry(actor, "allocation.force_release", n.ID))
 		}
 		for _, a := range forced {
@@ -92,7 +92,7 @@ func (db *DB) ForceRelease(ctx context.Context, actor broker.Actor, u Turnover, 
 
 // forceRelease ends an allocation for its tenant. Its user still exists and the allocation stays
 // live until the node reports otherwise.
-func (t *tx) forceRelease(ctx context.Context, actor broker.Actor, n broker.Node, u Turnover, a broker.Allocation) error {
+func (t *tx) forceRelease(ctx context.Context, actor broker.Actor, n broker.Node, u Turnover, a broker.Occupant) error {
 	first, err := sqlkit.Changed(t.ExecContext(ctx,
 		`UPDATE allocations SET forced_by = $1 WHERE node_id = $2 AND allocation_id = $3 AND forced_by = ''`, u.RunID, n.ID, a.ID))
 	if err != nil || first == 0 {
@@ -145,11 +145,11 @@ func (db *DB) EndTurnover(ctx context.Context, actor broker.Actor, u Turnover, c
 				"cannot hand out node %s: certificate %s was valid until %s (rerun the turnover to validate the node again)", n.ID,
 				certificateID, until.Format(time.RFC3339)), e)
 		}
-		live, err := allocations(ctx, t, n.ID, `ended_at = 0`)
+		live, err := occupants(ctx, t, n.ID, `ended_at = 0`)
 		if err != nil {
 			return err
 		}
-		if err := broker.AllocationsLive(n, live); err != nil {
+		if err := broker.OccupantsLive(n, live); err != nil {
 			return refuse(broker.AsError(err), e)
 		}
 		if err := t.keptOut(ctx, n, u.Lifts); err != nil {

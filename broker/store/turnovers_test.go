@@ -45,7 +45,7 @@ var done = store.Result{Status: broker.TaskSucceeded, Outcome: taskcatalog.Outco
 
 func live(t testing.TB, db *store.DB, nodeID string) (ids []string) {
 	t.Helper()
-	for _, a := range must(db.Allocations(ctx, nodeID))(t) {
+	for _, a := range must(db.Occupants(ctx, nodeID))(t) {
 		if a.Live() {
 			ids = append(ids, a.ID)
 		}
@@ -99,7 +99,7 @@ func TestAnAllocationIsLiveFromItsFirstWordToItsLast(t *testing.T) {
 		clock.Advance(time.Minute)
 		ends(t, db, revoke, done, broker.EndAllocation{AllocationID: "a-1"})
 		is("revoked", 1)
-		all := must(db.Allocations(ctx, n.ID))(t)
+		all := must(db.Occupants(ctx, n.ID))(t)
 		if len(all) != 2 || all[0].ID != "a-2" || all[1].ID != "a-1" || all[1].Tenant != "acme" || !all[1].HadRoot || all[1].EndedAt.IsZero() {
 			t.Errorf("%+v", all)
 		}
@@ -131,7 +131,7 @@ func TestANodeIsHandedOutOnlyByItsRunsCertificate(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n := member(t, db, "gpu-1")
 		ends(t, db, must(letsIn(db, n, "a-1", "acme", false))(t), done)
-		if last, _, err := db.LastAllocation(ctx, n.ID); err != nil || last != nil {
+		if last, _, err := db.LastOccupant(ctx, n.ID); err != nil || last != nil {
 			t.Errorf("who is on it is not who was: %+v, %v", last, err)
 		}
 		_, err := db.BeginTurnover(ctx, admin, turn(n, "r-1"))
@@ -143,7 +143,7 @@ func TestANodeIsHandedOutOnlyByItsRunsCertificate(t *testing.T) {
 		refused(t, err, "allocation_live")
 		_, err = db.ForceRelease(ctx, admin, turn(n, "r-1"), "a-0")
 		refused(t, err, "allocation_live")
-		if live := must(db.Allocations(ctx, n.ID))(t); len(live) != 1 || live[0].ForcedBy != "" || must(db.Node(ctx, n.ID))(t).Status != broker.Active {
+		if live := must(db.Occupants(ctx, n.ID))(t); len(live) != 1 || live[0].ForcedBy != "" || must(db.Node(ctx, n.ID))(t).Status != broker.Active {
 			t.Errorf("who was not meant was ended: %+v", live)
 		}
 		for range 2 { // done, but the answer was lost
@@ -182,19 +182,19 @@ func TestANodeIsHandedOutOnlyByItsRunsCertificate(t *testing.T) {
 		if got := must(db.Node(ctx, n.ID))(t); got.Status != broker.Retired {
 			t.Fatalf("after all the refusals it is %s", got.Status)
 		}
-		if last, certified, err := db.LastAllocation(ctx, n.ID); err != nil || last == nil || last.ID != "a-1" || certified {
+		if last, certified, err := db.LastOccupant(ctx, n.ID); err != nil || last == nil || last.ID != "a-1" || certified {
 			t.Errorf("before, the last one is %+v, certified %v, %v", last, certified, err)
 		}
 		for range 2 {
 			ok(t, end("r-1", "c-1"))
 		}
-		if last, certified, err := db.LastAllocation(ctx, n.ID); err != nil || last == nil || last.Tenant != "acme" || !certified {
+		if last, certified, err := db.LastOccupant(ctx, n.ID); err != nil || last == nil || last.Tenant != "acme" || !certified {
 			t.Errorf("after, the last one is %+v, certified %v, %v", last, certified, err)
 		}
 		if got := must(db.Node(ctx, n.ID))(t); got.Status != broker.Active || got.TurnoverOwed {
 			t.Errorf("%s, owed %v", got.Status, got.TurnoverOwed)
 		}
-		if all := must(db.Allocations(ctx, n.ID))(t); len(all) != 0 {
+		if all := must(db.Occupants(ctx, n.ID))(t); len(all) != 0 {
 			t.Errorf("the next tenant finds %+v", all)
 		}
 		page, next, err := db.CleanCertificates(ctx, store.CleanFilter{NodeID: n.ID, Limit: 3})
@@ -234,14 +234,14 @@ func TestAUserWhoIsBeingLetInIsSeenByARunThatTakesTheNode(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		for i := range 20 {
 			n := member(t, db, fmt.Sprintf("gpu-%d", i))
-			var all []broker.Allocation
+			var all []broker.Occupant
 			var looked, let error
 			var both sync.WaitGroup
 			both.Go(func() { _, let = letsIn(db, n, "a-1", "acme", false) })
 			both.Go(func() {
 				run := chain.Record{ID: "r-" + n.ID, Kind: "k", Site: "dc1", Status: chain.Pending, Direction: chain.Forward, State: []byte("{}")}
 				if looked = db.Insert(ctx, []chain.NewRun{{Record: run, Locks: []string{"node/" + n.ID}}}, nil); looked == nil {
-					all, looked = db.SettledAllocations(ctx, n.ID)
+					all, looked = db.SettledOccupants(ctx, n.ID)
 				}
 			})
 			both.Wait()

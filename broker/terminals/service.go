@@ -160,11 +160,11 @@ func (d *Service) judge(
 
 // user returns the user of a session: the user of a live allocation, or another user.
 func (d *Service) user(ctx context.Context, nodeID string, r Request) (username, allocationID string, err error) {
-	all, err := d.c.DB.Allocations(ctx, nodeID)
+	all, err := d.c.DB.Occupants(ctx, nodeID)
 	if err != nil {
 		return "", "", err
 	}
-	var fits []broker.Allocation
+	var fits []broker.Occupant
 	for _, a := range all {
 		if a.Live() && (r.AllocationID == "" || r.AllocationID == a.ID) && (r.Username == "" || r.Username == a.Username) {
 			fits = append(fits, a)

@@ -86,10 +86,10 @@ func (c *Chains) cleanStorage(ctx context.Context, r *run) error {
 }
 
 // live are the allocations whose user may be on the node.
-func (c *Chains) live(ctx context.Context, r *run) ([]broker.Allocation, error) {
-	all, err := c.Nodes.Allocations(ctx, r.State.NodeID)
+func (c *Chains) live(ctx context.Context, r *run) ([]broker.Occupant, error) {
+	all, err := c.Nodes.Occupants(ctx, r.State.NodeID)
 	if err != nil {
 		return nil, taskstage.Records(err)
 	}
-	return slices.DeleteFunc(all, func(a broker.Allocation) bool { return !a.Live() }), nil
+	return slices.DeleteFunc(all, func(a broker.Occupant) bool { return !a.Live() }), nil
 }

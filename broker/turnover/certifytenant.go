@@ -20,7 +20,7 @@ const mostEarlier = 100
 // whether any tenant had root, the earlier ones, and the parts that left since the first tenant
 // came.
 func (c *Chains) tenant(ctx context.Context, s *Turnover, out *certificate.Clean, parts Parts) error {
-	all, err := c.Nodes.Allocations(ctx, s.NodeID)
+	all, err := c.Nodes.Occupants(ctx, s.NodeID)
 	if err != nil {
 		return taskstage.Records(err)
 	}
@@ -39,7 +39,7 @@ func (c *Chains) tenant(ctx context.Context, s *Turnover, out *certificate.Clean
 		acceptedBaselines(out, parts, s.TakenAt)
 		return nil
 	}
-	slices.SortStableFunc(all, func(a, b broker.Allocation) int { return b.EndedAt.Compare(a.EndedAt) })
+	slices.SortStableFunc(all, func(a, b broker.Occupant) int { return b.EndedAt.Compare(a.EndedAt) })
 	for _, a := range all[1:] {
 		if len(out.Earlier) == mostEarlier {
 			out.EarlierOmitted = len(all) - 1 - mostEarlier
@@ -49,7 +49,7 @@ func (c *Chains) tenant(ctx context.Context, s *Turnover, out *certificate.Clean
 	}
 	out.Allocation = allocation(all[0])
 	out.Allocation.HadRoot = root
-	since := slices.MinFunc(all, func(a, b broker.Allocation) int { return a.Since.Compare(b.Since) }).Since
+	since := slices.MinFunc(all, func(a, b broker.Occupant) int { return a.Since.Compare(b.Since) }).Since
 	acceptedBaselines(out, parts, since)
 	for _, d := range parts.Devices {
 		if d.State == broker.DeviceRemoved && d.Since.After(since) && !parts.attested(d) {
@@ -76,6 +76,6 @@ func acceptedBaselines(out *certificate.Clean, parts Parts, since time.Time) {
 	}
 }
 
-func allocation(a broker.Allocation) *certificate.Allocation {
+func allocation(a broker.Occupant) *certificate.Allocation {
 	return &certificate.Allocation{ID: a.ID, Tenant: a.Tenant, HadRoot: a.HadRoot, Forced: a.ForcedBy != "", ReleasedAt: a.EndedAt}
 }

@@ -19,7 +19,7 @@ type Service interface {
 	// in ends is live. forced are the node's allocations from ends, announced as
 	// allocation.force_released. A node in another status than from is refused; empty: any.
 	// Codes: allocation_live, node_moved, transition_refused.
-	Disable(ctx context.Context, nodeID, runID, reason string, from broker.NodeStatus, ends []string) (forced []broker.Allocation,
+	Disable(ctx context.Context, nodeID, runID, reason string, from broker.NodeStatus, ends []string) (forced []broker.Occupant,
 		err error)
 	// Quarantine keeps a node from use, states the reason, and owes a turnover. A node that is
 	// being removed stays unchanged.

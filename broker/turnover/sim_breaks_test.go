@@ -92,7 +92,7 @@ func (l *lies) Enable(ctx context.Context, id, runID, certificateID string, lift
 	return nil
 }
 
-func (l *lies) Disable(ctx context.Context, id, runID, reason string, from broker.NodeStatus, ends []string) ([]broker.Allocation, error) {
+func (l *lies) Disable(ctx context.Context, id, runID, reason string, from broker.NodeStatus, ends []string) ([]broker.Occupant, error) {
 	if l.anywhere {
 		from = ""
 	}

@@ -81,7 +81,7 @@ func (d *drifts) ReconcileView(context.Context, string) (store.ReconcileView, er
 			m.TurnoverOwed = false
 			clear(v.InRun)
 		}
-		v.Live[b.id] = !d.blind && slices.ContainsFunc(m.Users, broker.Allocation.Live)
+		v.Live[b.id] = !d.blind && slices.ContainsFunc(m.Users, broker.Occupant.Live)
 		v.Nodes = append(v.Nodes, m.Node)
 		if state.NodeID != "" {
 			v.States[b.id] = state
@@ -245,7 +245,7 @@ func (l leavingRuns) Start(_ context.Context, judged broker.Node, id, reason str
 		if m.Status != judged.Status || m.Epoch != judged.Epoch || m.MAASSystemID != judged.MAASSystemID || m.TurnoverOwed {
 			return "", broker.Errorf(broker.Refused, "node_moved", "node %s has moved", b.id)
 		}
-		if err := broker.AllocationsLive(m.Node, slices.DeleteFunc(slices.Clone(m.Users), func(a broker.Allocation) bool { return !a.Live() })); err != nil {
+		if err := broker.OccupantsLive(m.Node, slices.DeleteFunc(slices.Clone(m.Users), func(a broker.Occupant) bool { return !a.Live() })); err != nil {
 			return "", err
 		}
 	}

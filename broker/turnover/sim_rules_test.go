@@ -185,7 +185,7 @@ func (s *simulation) trulyDone(r *begun, state turnover.Turnover, e chain.Event)
 			continue
 		}
 		k := s.book.Task(d.ID)
-		gone := k.Type == "allocation.revoke_user" && !slices.ContainsFunc(s.book.Machine(r.box.id).Users, func(a broker.Allocation) bool { return a.ID == d.For && a.Live() })
+		gone := k.Type == "allocation.revoke_user" && !slices.ContainsFunc(s.book.Machine(r.box.id).Users, func(a broker.Occupant) bool { return a.ID == d.For && a.Live() })
 		if k.Status != broker.TaskSucceeded && !gone {
 			s.wrong("run %s says that %s is done, and its task %s (%s) is %s: %s", r.id, e.Stage, k.ID, k.Type, k.Status, k.Code)
 		}

@@ -190,7 +190,7 @@ func (s *simulation) ofTheBroker() {
 	if !s.chance(30) {
 		return
 	}
-	method := pick(s, "Node", "Disable", "ForceRelease", "Allocations", "Quarantine", "Retire", "CutOff", "Wiped", "PreviousSystem", "Remove", "Deleted", "ForgetSecrets", "Enable", "Ask", "Parts", "Proof", "Accepted", "Certify", "Prepare", "Bundle", "Activate", "InUse")
+	method := pick(s, "Node", "Disable", "ForceRelease", "Occupants", "Quarantine", "Retire", "CutOff", "Wiped", "PreviousSystem", "Remove", "Deleted", "ForgetSecrets", "Enable", "Ask", "Parts", "Proof", "Accepted", "Certify", "Prepare", "Bundle", "Activate", "InUse")
 	kind, from, down := pick(s, broker.Unavailable, broker.Unavailable, broker.Refused), s.until(2*time.Hour), false
 	s.later(from, func() { s.say("%s fails", method); down = true })
 	s.later(from+s.until(time.Hour), func() { s.say("%s works again", method); down = false })

@@ -234,7 +234,7 @@ func (s *simulation) mayDecommission(b *box, node turnovertest.Machine) {
 	grace := time.Duration(s.drifts.policy.RetiredGraceSeconds) * time.Second
 	m, there := s.region.Machine(b.systemID)
 	switch {
-	case node.Status != broker.Retired || node.TurnoverOwed || slices.ContainsFunc(node.Users, broker.Allocation.Live):
+	case node.Status != broker.Retired || node.TurnoverOwed || slices.ContainsFunc(node.Users, broker.Occupant.Live):
 		s.wrong("the reconciler has node %s leave, which is %s, owed %v, with %v on it", b.id, node.Status, node.TurnoverOwed, node.Users)
 	case b.was != broker.Retired || s.clock.Now().Sub(b.since) < grace:
 		s.wrong("the reconciler has node %s leave, which is retired since %s: it was to be left alone for %v", b.id, b.since.Format(time.TimeOnly), grace)
@@ -247,7 +247,7 @@ func (s *simulation) mayDecommission(b *box, node turnovertest.Machine) {
 
 // tookForDrift holds the rules for the moment at which such a run takes its node.
 func (s *simulation) tookForDrift(r *begun, node turnovertest.Machine) {
-	if node.Status != broker.Retired || slices.ContainsFunc(node.Users, broker.Allocation.Live) {
+	if node.Status != broker.Retired || slices.ContainsFunc(node.Users, broker.Occupant.Live) {
 		s.wrong("run %s takes node %s for drift, which is %s, with %v on it", r.id, node.ID, node.Status, node.Users)
 	}
 }

@@ -219,7 +219,7 @@ type took struct {
 	s *simulation
 }
 
-func (n took) Disable(ctx context.Context, id, runID, reason string, from broker.NodeStatus, ends []string) ([]broker.Allocation, error) {
+func (n took) Disable(ctx context.Context, id, runID, reason string, from broker.NodeStatus, ends []string) ([]broker.Occupant, error) {
 	before := n.s.book.Machine(id)
 	forced, err := n.Nodes.Disable(ctx, id, runID, reason, from, ends)
 	if r := n.s.runOf(runID); r != nil && err == nil {

@@ -391,7 +391,7 @@ func TestAnOperatorAcceptsADowngradeByTheNameOfItsDisk(t *testing.T) {
 
 // A run waits out a temporary failure of the broker's own records.
 func TestATurnoverWaitsForTheBrokersOwnRecords(t *testing.T) {
-	for _, method := range []string{"Node", "Disable", "Allocations", "Ask", "Parts", "Proof", "Accepted", "Certify", "Enable"} {
+	for _, method := range []string{"Node", "Disable", "Occupants", "Ask", "Parts", "Proof", "Accepted", "Certify", "Enable"} {
 		t.Run(method, func(t *testing.T) {
 			w := newWorld(t)
 			failed := 0

@@ -13,10 +13,10 @@ type Tenants interface {
 	// ForceRelease ends live allocations for billing, announced likewise, and leaves the node
 	// unchanged: the users are still there. Code: allocation_live, for an allocation outside
 	// ends.
-	ForceRelease(ctx context.Context, nodeID, runID, reason string, ends []string) (forced []broker.Allocation, err error)
-	// Allocations are the allocations since the node was last handed out clean, live ones first.
+	ForceRelease(ctx context.Context, nodeID, runID, reason string, ends []string) (forced []broker.Occupant, err error)
+	// Occupants are the allocations since the node was last handed out clean, live ones first.
 	// A user that is being let in at this moment is included, or is refused.
-	Allocations(ctx context.Context, nodeID string) ([]broker.Allocation, error)
+	Occupants(ctx context.Context, nodeID string) ([]broker.Occupant, error)
 }
 
 // cleanVacant is cleanStorage for a node that stays in service, after its users have gone.
@@ -48,7 +48,7 @@ func (c *Chains) vacate(ctx context.Context, r *run) error {
 }
 
 // endUsersOf has the node remove the users of allocations, one after another.
-func (c *Chains) endUsersOf(ctx context.Context, r *run, live []broker.Allocation) error {
+func (c *Chains) endUsersOf(ctx context.Context, r *run, live []broker.Occupant) error {
 	for _, a := range live {
 		_, err := c.request(ctx, r, residue, taskstage.Task{Type: "allocation.revoke_user", Params: taskcatalog.RevokeUserParams{
 			AllocationID: a.ID, Username: a.Username, GraceSeconds: r.State.Policy.DrainGraceSeconds,

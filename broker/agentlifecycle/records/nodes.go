@@ -40,9 +40,9 @@ func (n *Nodes) Agent(ctx context.Context, nodeID string) (broker.Agent, error) 
 }
 
 // Live implements agentlifecycle.Nodes.
-func (n *Nodes) Live(ctx context.Context, nodeID string) ([]broker.Allocation, error) {
-	all, err := n.DB.SettledAllocations(ctx, nodeID)
-	return slices.DeleteFunc(all, func(a broker.Allocation) bool { return !a.Live() }), err
+func (n *Nodes) Live(ctx context.Context, nodeID string) ([]broker.Occupant, error) {
+	all, err := n.DB.SettledOccupants(ctx, nodeID)
+	return slices.DeleteFunc(all, func(a broker.Occupant) bool { return !a.Live() }), err
 }
 
 // runReasons are the reasons caused by runs, freezes and tenants: they say nothing about the node's
@@ -148,7 +148,7 @@ func (n *Nodes) reimage(ctx context.Context, s agentlifecycle.Work) (start chain
 		return start, err
 	}
 	return turnoverrecords.NewStart(node, t, locks, turnoverrecords.Requester{Name: s.RequestedBy}),
-		broker.AllocationsLive(node, live, t.Ends...)
+		broker.OccupantsLive(node, live, t.Ends...)
 }
 
 // Turnover implements agentlifecycle.Nodes.

@@ -248,7 +248,7 @@ func (n Nodes) look(ctx context.Context, nodeID string) (*rollout.NodeState, err
 		return nil, err
 	}
 	seen.InRun = h.RunID
-	for _, live := range h.Allocations {
+	for _, live := range h.Occupants {
 		seen.Busy = seen.Busy || live.Live()
 	}
 	for _, u := range agentrecords.Unfit(h) {

@@ -39,7 +39,7 @@ func (n *Nodes) Node(ctx context.Context, nodeID string) (broker.Node, error) {
 // Disable implements turnover.Nodes.
 func (n *Nodes) Disable(
 	ctx context.Context, nodeID, runID, reason string, from broker.NodeStatus, ends []string,
-) ([]broker.Allocation, error) {
+) ([]broker.Occupant, error) {
 	return n.DB.BeginTurnover(ctx, broker.System, store.Turnover{
 		NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500),
 		From: from,
@@ -47,14 +47,14 @@ func (n *Nodes) Disable(
 }
 
 // ForceRelease implements turnover.Nodes.
-func (n *Nodes) ForceRelease(ctx context.Context, nodeID, runID, reason string, ends []string) ([]broker.Allocation, error) {
+func (n *Nodes) ForceRelease(ctx context.Context, nodeID, runID, reason string, ends []string) ([]broker.Occupant, error) {
 	return n.DB.ForceRelease(ctx, broker.System, store.Turnover{NodeID: nodeID, RunID: runID, Reason: taskcatalog.Clean(reason, 500)},
 		ends...)
 }
 
-// Allocations implements turnover.Nodes.
-func (n *Nodes) Allocations(ctx context.Context, nodeID string) ([]broker.Allocation, error) {
-	return n.DB.SettledAllocations(ctx, nodeID)
+// Occupants implements turnover.Nodes.
+func (n *Nodes) Occupants(ctx context.Context, nodeID string) ([]broker.Occupant, error) {
+	return n.DB.SettledOccupants(ctx, nodeID)
 }
 
 // quarantiners are the statuses from which a turnover quarantines a node: a node that is being

@@ -87,11 +87,11 @@ func (s *Starts) Start(ctx context.Context, judged broker.Node, id, reason strin
 			"cannot take node %s out of the fleet: the node was %s, and is now %s (the next check judges it again)", n.ID, judged.Status,
 			n.Status)
 	}
-	all, err := s.DB.SettledAllocations(ctx, n.ID)
+	all, err := s.DB.SettledOccupants(ctx, n.ID)
 	if err != nil {
 		return "", err
 	}
-	if err := broker.AllocationsLive(n, slices.DeleteFunc(all, func(a broker.Allocation) bool { return !a.Live() })); err != nil {
+	if err := broker.OccupantsLive(n, slices.DeleteFunc(all, func(a broker.Occupant) bool { return !a.Live() })); err != nil {
 		return "", err
 	}
 	at, err := s.Place(ctx, n, "")

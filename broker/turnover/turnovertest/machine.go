@@ -16,7 +16,7 @@ import (
 type Machine struct {
 	broker.Node
 	Parts turnover.Parts
-	Users []broker.Allocation
+	Users []broker.Occupant
 	// Silent: the agent does not answer.
 	Silent bool
 	// Fails names the task types that the agent fails, with their codes.

@@ -19,7 +19,7 @@ func (m *Machine) move(to broker.NodeStatus, reason string) error {
 }
 
 // Disable implements turnover.Nodes.
-func (b *Book) Disable(_ context.Context, id, runID, reason string, from broker.NodeStatus, ends []string) ([]broker.Allocation, error) {
+func (b *Book) Disable(_ context.Context, id, runID, reason string, from broker.NodeStatus, ends []string) ([]broker.Occupant, error) {
 	leave, err := b.enter("Disable")
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func (b *Book) Disable(_ context.Context, id, runID, reason string, from broker.
 		return nil, broker.Errorf(broker.Refused, "node_moved", "node %s should still be %s, and is %s", id, from, m.Status)
 	}
 	live := m.live()
-	if err := broker.AllocationsLive(m.Node, live, ends...); err != nil {
+	if err := broker.OccupantsLive(m.Node, live, ends...); err != nil {
 		return nil, err
 	}
 	if m.Status != broker.Retired {
@@ -77,7 +77,7 @@ func (b *Book) Enable(_ context.Context, id, runID, certificateID string, lifts 
 	if m.Status == broker.Active && !m.TurnoverOwed {
 		return nil // the node was enabled, and the answer was lost
 	}
-	if err := broker.AllocationsLive(m.Node, m.live()); err != nil {
+	if err := broker.OccupantsLive(m.Node, m.live()); err != nil {
 		return err
 	}
 	if m.conflict().After(lifts.Conflicts) {

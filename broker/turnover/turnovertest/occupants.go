@@ -15,7 +15,7 @@ func (b *Book) LetIn(id, allocation, tenant string, root bool) bool {
 	if m.Status != broker.Active || m.drain || m.denied || b.InRun != nil && b.InRun(id) != "" {
 		return false
 	}
-	m.Users = append(m.Users, broker.Allocation{
+	m.Users = append(m.Users, broker.Occupant{
 		ID: allocation, NodeID: id, Username: "u-" + allocation, Tenant: tenant, HadRoot: root,
 		Since: b.Now(),
 	})
@@ -23,14 +23,14 @@ func (b *Book) LetIn(id, allocation, tenant string, root bool) bool {
 }
 
 // ForceRelease implements turnover.Nodes.
-func (b *Book) ForceRelease(_ context.Context, id, runID, _ string, ends []string) ([]broker.Allocation, error) {
+func (b *Book) ForceRelease(_ context.Context, id, runID, _ string, ends []string) ([]broker.Occupant, error) {
 	leave, err := b.enter("ForceRelease")
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
 	live := b.nodes[id].live()
-	if err := broker.AllocationsLive(b.nodes[id].Node, live, ends...); err != nil {
+	if err := broker.OccupantsLive(b.nodes[id].Node, live, ends...); err != nil {
 		return nil, err
 	}
 	b.force(runID, live)
@@ -38,10 +38,10 @@ func (b *Book) ForceRelease(_ context.Context, id, runID, _ string, ends []strin
 }
 
 // force notes the allocations ended for billing, once for each run.
-func (b *Book) force(runID string, live []broker.Allocation) {
+func (b *Book) force(runID string, live []broker.Occupant) {
 	for _, m := range b.nodes {
 		for i := range m.Users {
-			if slices.ContainsFunc(live, func(a broker.Allocation) bool { return a.ID == m.Users[i].ID && a.NodeID == m.Users[i].NodeID }) {
+			if slices.ContainsFunc(live, func(a broker.Occupant) bool { return a.ID == m.Users[i].ID && a.NodeID == m.Users[i].NodeID }) {
 				m.Users[i].ForcedBy = runID
 			}
 		}
@@ -53,9 +53,9 @@ func (b *Book) force(runID string, live []broker.Allocation) {
 	}
 }
 
-// Allocations implements turnover.Nodes.
-func (b *Book) Allocations(_ context.Context, id string) ([]broker.Allocation, error) {
-	leave, err := b.enter("Allocations")
+// Occupants implements turnover.Nodes.
+func (b *Book) Occupants(_ context.Context, id string) ([]broker.Occupant, error) {
+	leave, err := b.enter("Occupants")
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (b *Book) Allocations(_ context.Context, id string) ([]broker.Allocation, e
 }
 
 // live are the allocations whose user may be there.
-func (m Machine) live() (out []broker.Allocation) {
+func (m Machine) live() (out []broker.Occupant) {
 	for _, a := range m.Users {
 		if a.Live() {
 			out = append(out, a)

@@ -30,7 +30,7 @@ func TestAUserThatWasThereIsNotHiddenByOneThatNeverCame(t *testing.T) {
 				n := member(t, db, "gpu-1")
 				kept := func(when string, alive int) {
 					t.Helper()
-					if all := must(db.Allocations(ctx, n.ID))(t); len(all) != 1 || all[0].Tenant != "acme" || !all[0].HadRoot || len(live(t, db, n.ID)) != alive {
+					if all := must(db.Occupants(ctx, n.ID))(t); len(all) != 1 || all[0].Tenant != "acme" || !all[0].HadRoot || len(live(t, db, n.ID)) != alive {
 						t.Fatalf("%s: %+v", when, all)
 					}
 					if _, err := letsIn(db, n, "a-2", "globex", false); err == nil {
@@ -96,7 +96,7 @@ func TestACertifiedAllocationThatDoesNotComeBackLeavesNothing(t *testing.T) {
 				certified(t, db, n, "c-1", "r-1", true)
 				ok(t, db.EndTurnover(ctx, admin, turn(n, "r-1"), "c-1"))
 				fate(t, db, must(letsIn(db, n, "a-1", "acme", false))(t))
-				if all := must(db.Allocations(ctx, n.ID))(t); len(all) != 0 {
+				if all := must(db.Occupants(ctx, n.ID))(t); len(all) != 0 {
 					t.Fatalf("%+v", all)
 				}
 				ends(t, db, must(letsIn(db, n, "a-2", "globex", false))(t), done)

@@ -12,45 +12,45 @@ import (
 // provisionUser is the type of the task that lets a tenant in.
 const provisionUser = "allocation.provision_user"
 
-const allocationColumns = `allocation_id, node_id, username, tenant, had_root, since, ended_at, forced_by`
+const occupantColumns = `allocation_id, node_id, username, tenant, had_root, since, ended_at, forced_by`
 
-// allocationWas excludes allocations that never existed: a single task asked for the user, and the
+// occupantWas excludes occupants that never existed: a single task asked for the user, and the
 // node never took that task or refused it.
-const allocationWas = ` NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = allocations.task_id
+const occupantWas = ` NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = allocations.task_id
 	AND (status IN ('expired', 'canceled') AND attempt = 0 OR status = 'failed' AND outcome = 'refused'))`
 
-func scanAllocation(row sqlkit.Row) (a broker.Allocation, err error) {
+func scanOccupant(row sqlkit.Row) (a broker.Occupant, err error) {
 	err = row.Scan(&a.ID, &a.NodeID, &a.Username, &a.Tenant, &a.HadRoot, sqlkit.ScanMicros(&a.Since), sqlkit.ScanMicros(&a.EndedAt),
 		&a.ForcedBy)
 	return a, err
 }
 
-// Allocations returns the allocations since a node was last handed out clean, live allocations
-// first, then the newest.
-func (db *DB) Allocations(ctx context.Context, nodeID string) ([]broker.Allocation, error) {
-	return allocations(ctx, db.reader(), nodeID, `certified_by = ''`)
+// Occupants returns the occupants since a node was last handed out clean, live occupants first,
+// then the newest. Their table is named allocations, for brokers of earlier releases.
+func (db *DB) Occupants(ctx context.Context, nodeID string) ([]broker.Occupant, error) {
+	return occupants(ctx, db.reader(), nodeID, `certified_by = ''`)
 }
 
-// SettledAllocations is Allocations without allocations of open transactions: a task that lets a
+// SettledOccupants is Occupants without occupants of open transactions: a task that lets a
 // tenant in holds the node's row until the task is queued.
-func (db *DB) SettledAllocations(ctx context.Context, nodeID string) (all []broker.Allocation, err error) {
+func (db *DB) SettledOccupants(ctx context.Context, nodeID string) (all []broker.Occupant, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		if _, err := node(ctx, t, nodeID, t.ForUpdate()); err != nil {
 			return err
 		}
-		all, err = allocations(ctx, t, nodeID, `certified_by = ''`)
+		all, err = occupants(ctx, t, nodeID, `certified_by = ''`)
 		return err
 	})
 	return all, err
 }
 
-// LastAllocation returns the allocation that ended last on a node; nil: none. certified: the node
+// LastOccupant returns the occupant that ended last on a node; nil: none. certified: the node
 // was handed out clean since.
-func (db *DB) LastAllocation(ctx context.Context, nodeID string) (last *broker.Allocation, certified bool, err error) {
+func (db *DB) LastOccupant(ctx context.Context, nodeID string) (last *broker.Occupant, certified bool, err error) {
 	var by string
-	all, err := sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (broker.Allocation, error) {
-		return scanAllocation(also{row, &by})
-	}, `SELECT `+allocationColumns+`, certified_by FROM allocations WHERE node_id = $1 AND ended_at > 0 AND`+allocationWas+`
+	all, err := sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (broker.Occupant, error) {
+		return scanOccupant(also{row, &by})
+	}, `SELECT `+occupantColumns+`, certified_by FROM allocations WHERE node_id = $1 AND ended_at > 0 AND`+occupantWas+`
 		ORDER BY ended_at DESC, allocation_id LIMIT 1`, nodeID)
 	if err != nil || len(all) == 0 {
 		return nil, false, err
@@ -66,13 +66,13 @@ type also struct {
 
 func (a also) Scan(into ...any) error { return a.row.Scan(append(into, a.last)...) }
 
-func allocations(ctx context.Context, r sqlkit.Runner, nodeID, which string) ([]broker.Allocation, error) {
-	return sqlkit.Collect(ctx, r, scanAllocation, `SELECT `+allocationColumns+` FROM allocations WHERE node_id = $1 AND `+which+` AND`+
-		allocationWas+`
+func occupants(ctx context.Context, r sqlkit.Runner, nodeID, which string) ([]broker.Occupant, error) {
+	return sqlkit.Collect(ctx, r, scanOccupant, `SELECT `+occupantColumns+` FROM allocations WHERE node_id = $1 AND `+which+` AND`+
+		occupantWas+`
 		ORDER BY CASE WHEN ended_at = 0 THEN 0 ELSE 1 END, since DESC, allocation_id`, nodeID)
 }
 
-// handTo refuses a user for a node that may not be handed out, and records the allocation, in the
+// handTo refuses a user for a node that may not be handed out, and records the occupant, in the
 // transaction that queues the task. The row of the node is locked, so the node cannot be taken out
 // of service at the same moment.
 func (t *tx) handTo(ctx context.Context, k broker.Task) error {
@@ -91,15 +91,15 @@ func (t *tx) handTo(ctx context.Context, k broker.Task) error {
 	if err := h.LetIn(p.AllocationID, p.Tenant); err != nil {
 		return err
 	}
-	return t.allocate(ctx, k, p)
+	return t.recordOccupant(ctx, k, p)
 }
 
-// allocate records an allocation before the user is known to exist. An existing allocation stays on
-// record whatever happens to the new task, if the user was or may have been on the node and no
-// certificate followed: the allocation's task_id becomes empty. Only a certified allocation, or an
-// allocation that never existed, depends on the new task alone.
-func (t *tx) allocate(ctx context.Context, k broker.Task, p taskcatalog.ProvisionUserParams) error {
-	const anew = `(allocations.certified_by <> '' OR NOT` + allocationWas + `)`
+// recordOccupant records an occupant before the user is known to exist. An existing occupant stays
+// on record whatever happens to the new task, if the user was or may have been on the node and no
+// certificate followed: the occupant's task_id becomes empty. Only a certified occupant, or an
+// occupant that never existed, depends on the new task alone.
+func (t *tx) recordOccupant(ctx context.Context, k broker.Task, p taskcatalog.ProvisionUserParams) error {
+	const anew = `(allocations.certified_by <> '' OR NOT` + occupantWas + `)`
 	_, err := t.ExecContext(ctx,
 		`INSERT INTO allocations (node_id, allocation_id, username, tenant, had_root, task_id, since) VALUES ($1, $2, $3, $4, $5, $6, $7)
 		ON CONFLICT (node_id, allocation_id) DO UPDATE SET username = excluded.username,
@@ -112,18 +112,18 @@ func (t *tx) allocate(ctx context.Context, k broker.Task, p taskcatalog.Provisio
 	return err
 }
 
-// endAllocation records that a node no longer has the user of an allocation.
-func (t *tx) endAllocation(ctx context.Context, nodeID, allocationID string) error {
+// endOccupant records that a node no longer has the user of an allocation.
+func (t *tx) endOccupant(ctx context.Context, nodeID, allocationID string) error {
 	_, err := t.ExecContext(ctx, `UPDATE allocations SET ended_at = $1 WHERE node_id = $2 AND allocation_id = $3 AND ended_at = 0`,
 		sqlkit.Micros(t.now), nodeID, allocationID)
 	return err
 }
 
-// NodesInUse returns the nodes with a live allocation. Allocations of open transactions are
-// missing: before an action on a node, call SettledAllocations.
+// NodesInUse returns the nodes with a live occupant. Occupants of open transactions are
+// missing: before an action on a node, call SettledOccupants.
 func (db *DB) NodesInUse(ctx context.Context) (map[string]bool, error) {
 	ids, err := sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (id string, err error) { return id, row.Scan(&id) },
-		`SELECT DISTINCT node_id FROM allocations WHERE certified_by = '' AND ended_at = 0 AND`+allocationWas)
+		`SELECT DISTINCT node_id FROM allocations WHERE certified_by = '' AND ended_at = 0 AND`+occupantWas)
 	out := make(map[string]bool, len(ids))
 	for _, id := range ids {
 		out[id] = true
