@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker/audit"
+	"github.com/hostler/hostler/broker/availability"
 	"github.com/hostler/hostler/broker/internal/periodic"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/presence"
@@ -28,6 +29,7 @@ func (s *Server) lead(ctx context.Context) {
 	}
 	// These watches compare times written by the store's clock.
 	watch := &presence.Watch{DB: s.db, Now: s.db.Now, Period: s.c.Often, Log: s.c.Log.Named("presence")}
+	words := &availability.Watch{DB: s.db, Period: s.c.Often, Log: s.c.Log.Named("availability")}
 	profiles := &resolver.Watch{DB: s.db, Queue: s.queue, Now: s.db.Now, Log: s.c.Log.Named("resolver")}
 	keeper := &outbox.Keeper{DB: s.db, Policy: s.c.Events, Log: s.c.Log.Named("events")}
 	drift := &reconcile.Watch{
@@ -41,7 +43,7 @@ func (s *Server) lead(ctx context.Context) {
 	compare := &restore.Watch{DB: s.db, Regions: s.sites, Tasks: s.queue, Log: s.c.Log.Named("restore")}
 	var work sync.WaitGroup
 	for _, run := range []func(context.Context){
-		sealer.Run, watch.Run, keeper.Run, kept.Run, s.sweep, s.auditStrangers, compare.Run,
+		sealer.Run, watch.Run, words.Run, keeper.Run, kept.Run, s.sweep, s.auditStrangers, compare.Run,
 		s.afterRelease(drift.Run), s.afterRelease(profiles.Run), s.afterRelease(leftovers.Run), s.afterRelease(silence.Run),
 		s.afterRelease(old.Run),
 	} {

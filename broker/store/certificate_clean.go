@@ -51,6 +51,7 @@ func (db *DB) KeepCleanCertificate(ctx context.Context, actor broker.Actor, c Cl
 			return err
 		}
 		kept = c
+		t.hint(HintNode, c.NodeID)
 		e := entry(actor, "certificate.issue", c.NodeID)
 		e.CorrelationID, e.After = c.RunID, small("certificate", c.ID, "meets_policy", c.MeetsPolicy, "digest", c.Digest)
 		return t.audit(ctx, e)

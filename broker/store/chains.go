@@ -189,6 +189,9 @@ func (t *tx) hadBy(ctx context.Context, lock, runID string) error {
 	if kind != "node" && kind != "agent" {
 		return nil
 	}
+	if kind == "node" {
+		t.hint(HintNode, nodeID)
+	}
 	_, err := t.ExecContext(ctx,
 		`INSERT INTO node_runs (node_id, run_id, since) VALUES ($1, $2, $3) ON CONFLICT (node_id, run_id) DO NOTHING`, nodeID, runID,
 		sqlkit.Micros(t.now))

@@ -42,6 +42,9 @@ func (t *tx) placeHold(ctx context.Context, actor chain.Actor, h chain.SiteHold)
 	if err != nil || n == 0 {
 		return err // the hold exists already and was announced
 	}
+	if h.Kind != chain.Unreachable {
+		t.hint(HintNode, "")
+	}
 	if err := t.send(ctx, told{Message: h.Placed(), Site: cmp.Or(h.Site, AllSites), CorrelationID: correlationOf(ctx)}); err != nil {
 		return err
 	}
@@ -68,6 +71,9 @@ func (t *tx) liftHold(ctx context.Context, actor chain.Actor, site string, kind 
 		sqlkit.Micros(t.now), site, string(kind), by)
 	if err != nil || len(lifted) == 0 {
 		return err
+	}
+	if kind != chain.Unreachable {
+		t.hint(HintNode, "")
 	}
 	slices.SortStableFunc(lifted, func(a, b chain.SiteHold) int { return a.Since.Compare(b.Since) })
 	var standing int

@@ -62,6 +62,9 @@ func (t *tx) act(ctx context.Context, was chain.Record, c chain.Change) (chain.R
 		if err := errors.Join(t.writeRun(ctx, r), t.writeState(ctx, r)); err != nil {
 			return r, err
 		}
+		if err := t.hintNodesOf(ctx, r.ID); err != nil {
+			return r, err
+		}
 		if err := t.tellOf(ctx, c); err != nil {
 			return r, err
 		}

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -56,6 +57,11 @@ func (t *tx) save(ctx context.Context, c chain.Change) error {
 	}
 	if !c.SameState {
 		if err := t.writeState(ctx, c.Record); err != nil {
+			return err
+		}
+	}
+	if was.Status.Moving() != c.Record.Status.Moving() {
+		if err := t.hintNodesOf(ctx, was.ID); err != nil {
 			return err
 		}
 	}
@@ -132,6 +138,9 @@ func (t *tx) tellOf(ctx context.Context, c chain.Change) error {
 		}
 	}
 	if r.Status.Ended() {
+		if err := t.hintNodesOf(ctx, r.ID); err != nil {
+			return err
+		}
 		if _, err := t.ExecContext(ctx, `DELETE FROM chain_locks WHERE run_id = $1`, r.ID); err != nil {
 			return err
 		}
@@ -140,6 +149,18 @@ func (t *tx) tellOf(ctx context.Context, c chain.Change) error {
 		t.hint(HintRun, "") // the run is due, or its place in a batch is free
 	}
 	return nil
+}
+
+// hintNodesOf announces that another status of a run concerns the nodes that the run holds.
+func (t *tx) hintNodesOf(ctx context.Context, runID string) error {
+	names, err := sqlkit.Collect(ctx, t, func(row sqlkit.Row) (name string, err error) { return name, row.Scan(&name) },
+		`SELECT name FROM chain_locks WHERE run_id = $1`, runID)
+	for _, name := range names {
+		if id, is := strings.CutPrefix(name, "node/"); is {
+			t.hint(HintNode, id)
+		}
+	}
+	return err
 }
 
 // applyToRun applies an effect of a stage, in the transaction of the save. An effect that the

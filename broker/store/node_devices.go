@@ -36,6 +36,7 @@ func (t *tx) putDevices(ctx context.Context, actor broker.Actor, nodeID, reason 
 	if slices.Equal(before, after) {
 		return nil
 	}
+	t.hint(HintNode, nodeID)
 	if _, err := t.ExecContext(ctx, `DELETE FROM node_devices WHERE node_id = $1`, nodeID); err != nil {
 		return err
 	}

@@ -94,6 +94,7 @@ func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, 
 		string(next.Status), next.StatusReason, next.TurnoverOwed, sqlkit.Micros(t.now), nodeID); err != nil {
 		return n, err
 	}
+	t.hint(HintNode, nodeID) // the mark may have changed alone
 	if err := t.transitioned(ctx, actor, n, next, c.CorrelationID); err != nil {
 		return n, err
 	}

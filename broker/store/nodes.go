@@ -30,11 +30,13 @@ type NewNode struct {
 type NodeFilter struct {
 	Sites    []string // nil: all
 	Statuses []broker.NodeStatus
-	Hostname string
-	Labels   map[string]string
-	Deleted  bool   // deleted nodes too, if Statuses is empty
-	After    string // cursor: the id of the last node of the previous page
-	Limit    int    // 0: all
+	// Availabilities are the words on record, as the last judgement left them.
+	Availabilities []broker.Availability
+	Hostname       string
+	Labels         map[string]string
+	Deleted        bool   // deleted nodes too, if Statuses is empty
+	After          string // cursor: the id of the last node of the previous page
+	Limit          int    // 0: all
 }
 
 const nodeColumns = `id, hostname, site, sku, status, status_reason, turnover_owed, epoch, bootstrap, maas_system_id,
@@ -183,6 +185,7 @@ func (db *DB) ListNodes(ctx context.Context, f NodeFilter) (page []broker.Node, 
 	var w sqlkit.Where
 	sqlkit.In(&w, "site", f.Sites)
 	sqlkit.In(&w, "status", f.Statuses)
+	inAvailability(&w, f.Availabilities)
 	w.Equal("hostname", f.Hostname)
 	if !f.Deleted && len(f.Statuses) == 0 {
 		w.Add("status <> 'deleted'")

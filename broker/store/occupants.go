@@ -99,6 +99,7 @@ func (t *tx) handTo(ctx context.Context, k broker.Task) error {
 // certificate followed: the occupant's task_id becomes empty. Only a certified occupant, or an
 // occupant that never existed, depends on the new task alone.
 func (t *tx) recordOccupant(ctx context.Context, k broker.Task, p taskcatalog.ProvisionUserParams) error {
+	t.hint(HintNode, k.NodeID)
 	const anew = `(allocations.certified_by <> '' OR NOT` + occupantWas + `)`
 	_, err := t.ExecContext(ctx,
 		`INSERT INTO allocations (node_id, allocation_id, username, tenant, had_root, task_id, since) VALUES ($1, $2, $3, $4, $5, $6, $7)
@@ -114,6 +115,7 @@ func (t *tx) recordOccupant(ctx context.Context, k broker.Task, p taskcatalog.Pr
 
 // endOccupant records that a node no longer has the user of an allocation.
 func (t *tx) endOccupant(ctx context.Context, nodeID, allocationID string) error {
+	t.hint(HintNode, nodeID)
 	_, err := t.ExecContext(ctx, `UPDATE allocations SET ended_at = $1 WHERE node_id = $2 AND allocation_id = $3 AND ended_at = 0`,
 		sqlkit.Micros(t.now), nodeID, allocationID)
 	return err

@@ -75,6 +75,7 @@ func (t *tx) send(ctx context.Context, m told) error {
 
 // tellStatus announces a changed node status, or, if before is empty, a new node.
 func (t *tx) tellStatus(ctx context.Context, n broker.Node, before broker.NodeStatus, by, correlationID string) error {
+	t.hint(HintNode, n.ID)
 	return t.send(ctx, told{
 		Site: n.Site, CorrelationID: correlationID,
 		Message: chain.Message{Type: NodeStatusEvent, Subject: "node/" + n.ID, Data: map[string]any{

@@ -40,6 +40,8 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.StageTimes(ctx, "k", []string{"dc1"}, now.Add(-time.Hour), now))(t)
 	must(db.Unheard(ctx, broker.Task{}, 10))(t)
 	must(db.NodesInUse(ctx))(t)
+	must(db.SweepAvailability(ctx))(t)
+	must(db.RenewAvailability(ctx, []string{n.ID}))(t)
 	must(db.DenyList(ctx, now))(t)
 	ok(t, db.PlaceHold(ctx, chain.Actor{Name: "system"}, chain.SiteHold{Site: "dc1", Kind: chain.Unreachable}))
 	ok(t, db.LiftHold(ctx, chain.Actor{Name: "system"}, "dc1", chain.Unreachable, ""))
@@ -70,7 +72,7 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	small := []string{"CONSTANT", "nodes", "maas_sites", "restores", "b", "w"} // b: batches; w: resolver_wants, or placed events
 	few := []string{
 		"tasks_open", "chain_runs_open", "chain_runs_due", "chain_runs_held", "chain_holds_now", "outbox_waiting", "audit_logs_unsealed", "certificates_denied", "terminal_sessions_live",
-		"allocations_live",
+		"allocations_live", "allocations_uncertified", "node_devices_wrong",
 	}
 	many := []string{"tasks_node (node_id=?)", "chain_runs_list (site=?)"} // all rows that a node or a site ever had
 	placeholder := regexp.MustCompile(`\$\d+`)

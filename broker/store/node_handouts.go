@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
+)
+
+// judged is what decides about a node, with the record of the last judgement.
+type judged struct {
+	broker.Handout
+	word  broker.Availability // empty: none
+	codes string
+}
+
+// handouts collects the data of handout for nodes (nil: all) in a fixed number of queries. Texts
+// for people are left out. A deleted node on record as out of service is left out.
+func handouts(ctx context.Context, r sqlkit.Runner, nodeIDs []string, now time.Time) ([]judged, error) {
+	w := sqlkit.Where{Terms: []string{"(nodes.status <> 'deleted' OR a.word IS NULL OR a.word <> 'out_of_service')"}}
+	sqlkit.In(&w, "nodes.id", nodeIDs)
+	fleet, err := sqlkit.Collect(ctx, r, func(row sqlkit.Row) (f judged, err error) {
+		f.Now = now
+		var c broker.LastCertificate
+		n := &f.Node
+		err = row.Scan(&n.ID, &n.Site, &n.Status, &n.TurnoverOwed,
+			sqlkit.ScanMicros(&n.LastAgentContactAt), sqlkit.ScanMicros(&f.OverrideAt),
+			&f.RunID, &f.Run, &f.RunKind,
+			&c.ID, &c.MeetsPolicy, sqlkit.ScanMicros(&c.IssuedAt), sqlkit.ScanMicros(&c.ValidUntil), &f.word, &f.codes)
+		if c.ID != "" {
+			f.Certificate = &c
+		}
+		return f, err
+	}, `SELECT nodes.id, nodes.site, nodes.status, nodes.turnover_owed, nodes.last_contact_at, nodes.override_at,
+			COALESCE(k.id, ''), COALESCE(k.status, ''), COALESCE(k.kind, ''),
+			COALESCE(c.id, ''), COALESCE(c.meets_policy, FALSE), COALESCE(c.issued_at, 0), COALESCE(c.valid_until, 0),
+			COALESCE(a.word, ''), COALESCE(a.codes, '')
+		FROM nodes LEFT JOIN node_availability a ON a.node_id = nodes.id
+			LEFT JOIN chain_locks l ON l.name = 'node/' || nodes.id LEFT JOIN chain_runs k ON k.id = l.run_id
+			LEFT JOIN clean_certificates c ON c.id = (SELECT id FROM clean_certificates WHERE node_id = nodes.id ORDER BY issued_at DESC, id DESC LIMIT 1)`+
+		w.String(), w.Args...)
+	if err != nil {
+		return nil, err
+	}
+	at := make(map[string]int, len(fleet))
+	for i, f := range fleet {
+		at[f.Node.ID] = i
+	}
+	if err := freezesInto(ctx, r, fleet); err != nil {
+		return nil, err
+	}
+	of := sqlkit.Where{Terms: []string{"certified_by = ''", occupantWas}}
+	sqlkit.In(&of, "node_id", nodeIDs)
+	all, err := sqlkit.Collect(ctx, r, scanOccupant, `SELECT `+occupantColumns+` FROM allocations`+of.String(), of.Args...)
+	if err != nil {
+		return nil, err
+	}
+	for _, a := range all {
+		if i, known := at[a.NodeID]; known {
+			fleet[i].Occupants = append(fleet[i].Occupants, a)
+		}
+	}
+	wrong := sqlkit.Where{Terms: []string{"state IN ('missing', 'unexpected')"}}
+	sqlkit.In(&wrong, "node_id", nodeIDs)
+	_, err = sqlkit.Collect(ctx, r, func(row sqlkit.Row) (id string, err error) {
+		var d broker.Device
+		err = row.Scan(&id, &d.Kind, &d.ID, &d.State)
+		if i, known := at[id]; known {
+			fleet[i].Devices = append(fleet[i].Devices, d)
+		}
+		return id, err
+	}, `SELECT node_id, kind, id, state FROM node_devices`+wrong.String(), wrong.Args...)
+	return fleet, err
+}
+
+// freezesInto adds to each node the freezes in force at its site.
+func freezesInto(ctx context.Context, r sqlkit.Runner, fleet []judged) error {
+	holds, err := sqlkit.Collect(ctx, r, scanHold,
+		`SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 AND kind IN ('freeze', 'restored')`)
+	if err != nil || len(holds) == 0 {
+		return err
+	}
+	of := map[string][]chain.SiteHold{}
+	for _, h := range holds {
+		of[h.Site] = append(of[h.Site], h)
+	}
+	for i := range fleet {
+		sites := []string{""}
+		if site := fleet[i].Node.Site; site != "" {
+			sites = append(sites, site)
+		}
+		for _, site := range sites {
+			for _, h := range of[site] {
+				fleet[i].Freezes = append(fleet[i].Freezes, string(h.Kind))
+			}
+		}
+	}
+	return nil
+}
