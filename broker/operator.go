@@ -5,20 +5,59 @@ import (
 	"time"
 )
 
-// Role is the role of a bearer token.
+// Role is the role of a bearer token or of a member. Roles of the platform and roles of tenants are
+// two sets: no role of a set includes a role of the other set.
 type Role string
 
-// The roles. Each role includes the roles below.
+// The roles of the platform. Each role includes the roles below.
 const (
-	RolePlatformAdmin Role = "platform_admin" // sites, credentials, trust, releases, overrides, tokens
+	RolePlatformAdmin Role = "platform_admin" // sites, credentials, trust, releases, overrides, tokens, tenants
 	RoleOperator      Role = "operator"       // runs tasks and chains
 	RoleViewer        Role = "viewer"         // reads
 )
 
+// The roles of tenants. Each role includes the roles below, at its place alone.
+const (
+	RoleTenantAdmin   Role = "tenant_admin"   // an organisation's projects and members
+	RoleProjectAdmin  Role = "project_admin"  // a project's members, and all that is the project's
+	RoleProjectMember Role = "project_member" // asks for nodes, and ends what the member itself asked for
+	RoleProjectViewer Role = "project_viewer" // reads
+)
+
+var (
+	platformRank = map[Role]int{RoleViewer: 1, RoleOperator: 2, RolePlatformAdmin: 3}
+	tenantRank   = map[Role]int{RoleProjectViewer: 1, RoleProjectMember: 2, RoleProjectAdmin: 3, RoleTenantAdmin: 4}
+)
+
 // Covers reports whether role r includes role need.
 func (r Role) Covers(need Role) bool {
-	rank := map[Role]int{RoleViewer: 1, RoleOperator: 2, RolePlatformAdmin: 3}
-	return rank[r] > 0 && rank[r] >= rank[need]
+	rank := platformRank
+	if tenantRank[need] > 0 {
+		rank = tenantRank
+	}
+	return rank[need] > 0 && rank[r] >= rank[need]
+}
+
+// OfTenants reports whether r is a role of tenants.
+func (r Role) OfTenants() bool { return tenantRank[r] > 0 }
+
+// At refuses a role that nobody can have at a place. Code: role_invalid.
+func (r Role) At(p Place) error {
+	name := cleanText(string(r))
+	switch {
+	case platformRank[r] > 0 && p.OfPlatform():
+		return nil
+	case platformRank[r] > 0:
+		return Errorf(Invalid, "role_invalid", "cannot give role %s at a tenant: it is a role of the platform (choose a role of tenants)", name)
+	case tenantRank[r] == 0:
+		return Errorf(Invalid, "role_invalid", "cannot give role %q: it is neither a role of the platform (platform_admin, operator, viewer) "+
+			"nor one of tenants (tenant_admin, project_admin, project_member, project_viewer)", name)
+	case p.OfPlatform():
+		return Errorf(Invalid, "role_invalid", "cannot give role %s without a place: it is a role of tenants (name an organisation or a project)", name)
+	case r == RoleTenantAdmin && p.ProjectID != "":
+		return Errorf(Invalid, "role_invalid", "cannot give role %s at a project: it is a role of a whole organisation (name no project)", name)
+	}
+	return nil
 }
 
 // OperatorToken is the token of one person or machine. Only the bearer knows the secret itself.
@@ -26,6 +65,7 @@ type OperatorToken struct {
 	Name      string // the audit actor
 	Role      Role
 	Sites     []string // empty: all
+	Place     Place    // where the role holds
 	CreatedAt time.Time
 	ExpiresAt time.Time // zero: never
 	RevokedAt time.Time

@@ -25,3 +25,47 @@ func TestATokenBoundToSitesReachesNoOther(t *testing.T) {
 		t.Error("an unbound token is kept out")
 	}
 }
+
+func TestRolesOfThePlatformAndOfTenantsAreTwoSets(t *testing.T) {
+	platform := []Role{RoleViewer, RoleOperator, RolePlatformAdmin}
+	tenants := []Role{RoleProjectViewer, RoleProjectMember, RoleProjectAdmin, RoleTenantAdmin}
+	for i, have := range tenants {
+		for j, need := range tenants {
+			if got := have.Covers(need); got != (i >= j) {
+				t.Errorf("%s covers %s: %v", have, need, got)
+			}
+		}
+		for _, other := range platform {
+			if have.Covers(other) || other.Covers(have) {
+				t.Errorf("%s and %s include one another", have, other)
+			}
+		}
+	}
+	if RolePlatformAdmin.Covers("") || RolePlatformAdmin.Covers("root") || RoleTenantAdmin.Covers("") {
+		t.Error("a role covers a role that does not exist")
+	}
+}
+
+func TestARoleIsGivenOnlyAtAPlaceOfItsKind(t *testing.T) {
+	organisation, project := Place{OrganisationID: "org-1"}, Place{OrganisationID: "org-1", ProjectID: "prj-1"}
+	for _, row := range []struct {
+		role Role
+		at   Place
+		may  bool
+	}{
+		{RoleViewer, Place{}, true},
+		{RolePlatformAdmin, organisation, false},
+		{RoleTenantAdmin, organisation, true},
+		{RoleTenantAdmin, project, false},
+		{RoleTenantAdmin, Place{}, false},
+		{RoleProjectViewer, project, true},
+		{RoleProjectMember, organisation, true},
+		{RoleProjectAdmin, Place{}, false},
+		{"root", project, false},
+		{"", Place{}, false},
+	} {
+		if err := row.role.At(row.at); (err == nil) != row.may || err != nil && AsError(err).Code != "role_invalid" {
+			t.Errorf("%s at %+v: %v", row.role, row.at, err)
+		}
+	}
+}

@@ -29,6 +29,7 @@ import (
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/broker/tenancy"
 	"github.com/hostler/hostler/broker/terminals"
 	"github.com/hostler/hostler/broker/trust"
 	"github.com/hostler/hostler/taskcatalog"
@@ -40,6 +41,7 @@ type Config struct {
 	Queue      *taskqueue.Queue
 	Trust      *trust.Authority
 	Operators  *operators.Directory
+	Tenants    *tenancy.Directory
 	Secrets    secrets.Keeper
 	Events     *outbox.Feed
 	Registries *registry.Client
@@ -138,7 +140,7 @@ func (a *API) Leave() { a.leave.Do(func() { close(a.leaving) }) }
 // bodies.InTime and bodies.OnlyText.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(api.Prefix+"/", a.withRootsHeader(a.guard(a.mux)))
+	mux.Handle(api.TenantPrefix+"/", a.withRootsHeader(a.guard(a.mux)))
 	bodies.Get(mux, "/openapi.json", a.serve("application/openapi+json", a.spec))
 	bodies.Get(mux, "/openapi-3.0.json", a.serve("application/openapi+json", a.spec30))
 	bodies.Get(mux, "/docs", a.serve("text/html; charset=utf-8", a.docs))

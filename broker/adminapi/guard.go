@@ -79,7 +79,7 @@ func (a *API) guard(next http.Handler) http.Handler {
 		w := &answer{ResponseWriter: rw}
 		secureHeaders(w.Header())
 		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
-		ctx, span := a.c.Tracer.Start(ctx, r.Method+" "+api.Prefix, trace.WithSpanKind(trace.SpanKindServer))
+		ctx, span := a.c.Tracer.Start(ctx, r.Method+" "+api.TenantPrefix, trace.WithSpanKind(trace.SpanKindServer))
 		route := "none"
 		defer func() {
 			if cause := recover(); cause != nil {

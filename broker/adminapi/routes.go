@@ -113,6 +113,26 @@ var routes = []route{
 	{get, "/skus/{sku}", viewer, "show-sku", "show a SKU", jsonRoute((*API).showSKU)},
 	{edit, "/skus/{sku}", admin, "update-sku", "change a SKU", jsonRoute((*API).updateSKU)},
 
+	{get, "/organisations", viewer, "list-organisations", "list organisations", jsonRoute((*API).listOrganisations)},
+	{post, "/organisations", admin, "create-organisation", "create an organisation", jsonRoute((*API).createOrganisation)},
+	{get, "/organisations/{organisation}", viewer, "show-organisation", "show an organisation", jsonRoute((*API).showOrganisation)},
+	{post, "/organisations/{organisation}/end", admin, "end-organisation", "end an organisation without projects and members", jsonRoute((*API).endOrganisation)},
+	{get, "/organisations/{organisation}/members", viewer, "list-organisation-members", "list the members of an organisation and of its projects", jsonRoute((*API).listOrganisationMembers)},
+	{post, "/organisations/{organisation}/members", admin, "add-organisation-member", "add a member to an organisation", jsonRoute((*API).addOrganisationMember)},
+	{post, "/organisations/{organisation}/projects", admin, "create-project", "create a project of an organisation", jsonRoute((*API).createProject)},
+	{get, "/projects", viewer, "list-projects", "list projects", jsonRoute((*API).listProjects)},
+	{get, "/projects/{project}", viewer, "show-project", "show a project", jsonRoute((*API).showProject)},
+	{post, "/projects/{project}/end", admin, "end-project", "end a project without members", jsonRoute((*API).endProject)},
+	{get, "/projects/{project}/members", viewer, "list-project-members", "list the members of a project", jsonRoute((*API).listProjectMembers)},
+	{post, "/projects/{project}/members", admin, "add-project-member", "add a member to a project", jsonRoute((*API).addProjectMember)},
+	{get, "/projects/{project}/quotas", viewer, "list-quotas", "list a project's quotas", jsonRoute((*API).listQuotas)},
+	{put, "/projects/{project}/quotas/{sku}", admin, "set-quota", "set what a project may have of a SKU at the same time", jsonRoute((*API).setQuota)},
+	{get, "/members/{member}", viewer, "show-member", "show a member", jsonRoute((*API).showMember)},
+	{post, "/members/{member}/end", admin, "end-member", "end a member, with the member's keys", jsonRoute((*API).endMember)},
+	{get, "/members/{member}/keys", viewer, "list-ssh-keys", "list a member's SSH keys", jsonRoute((*API).listSSHKeys)},
+	{post, "/members/{member}/keys", admin, "add-ssh-key", "add an SSH key of a member", jsonRoute((*API).addSSHKey)},
+	{drop, "/members/{member}/keys/{key}", admin, "remove-ssh-key", "remove an SSH key of a member", jsonRoute((*API).endSSHKey)},
+
 	{get, "/runs", viewer, "list-runs", "list runs of all kinds", jsonRoute((*API).listRuns)},
 	{get, "/runs/{run}", viewer, "show-run", "show a run of any kind, its stages and its events", jsonRoute((*API).showRun)},
 	{post, "/runs/{run}/{action}", operator, "act-on-run", "retry, resume, rerun, restart, cancel, adopt or stop a run", jsonRoute((*API).actOnRun)},
@@ -194,7 +214,7 @@ var routes = []route{
 
 // route is one line of the table.
 type route struct {
-	method, path string // below api.Prefix
+	method, path string // see api.Path
 	role         broker.Role
 	id, summary  string
 	register     func(*API, huma.API, huma.Operation)
@@ -202,7 +222,7 @@ type route struct {
 
 func (a *API) add(h huma.API, r route) {
 	op := huma.Operation{
-		OperationID: r.id, Method: r.method, Path: api.Prefix + r.path,
+		OperationID: r.id, Method: r.method, Path: api.Path(r.path),
 		Summary:         r.summary,
 		Description:     "Needs role " + string(r.role) + ".",
 		Tags:            []string{tagOf(r.path)},

@@ -140,7 +140,7 @@ func takeJSON(t *testing.T, b *servertest.Broker) map[string]bool {
 	for path, methods := range spec.Paths {
 		for method, op := range methods {
 			if _, ok := op.RequestBody.Content["application/json"]; ok {
-				takes[strings.ToUpper(method)+" "+strings.TrimPrefix(path, api.Prefix)] = true
+				takes[strings.ToUpper(method)+" "+strings.TrimPrefix(strings.TrimPrefix(path, api.Prefix), api.TenantPrefix)] = true
 			}
 		}
 	}

@@ -2,7 +2,7 @@
 // broker's routes, and the output of the command line with -o json. Of the broker the package imports
 // the domain's words only, so that a client pulls in no server.
 //
-// All paths are below Prefix. {node} takes a NODE reference (an id, a unique id prefix, a hostname,
+// All paths are below Prefix, and those of organisations, projects and members below TenantPrefix. {node} takes a NODE reference (an id, a unique id prefix, a hostname,
 // or site/hostname with the slash escaped as %2F); {task} takes a task id.
 //
 //	GET    /status                              Status            ?site=
@@ -65,6 +65,25 @@
 //	POST   /skus                                SKUConfig → SKU
 //	GET    /skus/{sku}                          SKU
 //	PATCH  /skus/{sku}                          SKUConfig → SKU
+//	GET    /organisations                       OrganisationList  ?ended= &cursor= &limit=
+//	POST   /organisations                       OrganisationCreate → Organisation
+//	GET    /organisations/{organisation}        Organisation      {organisation} is an id or a name
+//	POST   /organisations/{organisation}/end    ReasonBody → Organisation (the record stays)
+//	GET    /organisations/{organisation}/members  MemberList      ?ended= &cursor= &limit=
+//	POST   /organisations/{organisation}/members  MemberAdd → Member
+//	POST   /organisations/{organisation}/projects  ProjectCreate → Project
+//	GET    /projects                            ProjectList       ?organisation= &ended= &cursor= &limit=
+//	GET    /projects/{project}                  Project           {project} is an id, a name, or ORGANISATION%2FNAME
+//	POST   /projects/{project}/end              ReasonBody → Project (the record stays)
+//	GET    /projects/{project}/members          MemberList        ?ended= &cursor= &limit=
+//	POST   /projects/{project}/members          MemberAdd → Member
+//	GET    /projects/{project}/quotas           QuotaList         ?cursor= &limit=
+//	PUT    /projects/{project}/quotas/{sku}     QuotaPut → Quota
+//	GET    /members/{member}                    Member
+//	POST   /members/{member}/end                ReasonBody → Member (the record stays)
+//	GET    /members/{member}/keys               SSHKeyList        ?ended= &cursor= &limit=
+//	POST   /members/{member}/keys               SSHKeyAdd → SSHKey
+//	DELETE /members/{member}/keys/{key}         SSHKey (the record stays)  ?reason=
 //	GET    /runs                                RunList           ?kind= &node_id= &site= &status= &stage= &class=
 //	                                                              &batch_id= &cursor= &limit=
 //	GET    /runs/{run}                          RunDetail; of any kind

@@ -1,12 +1,28 @@
 package api
 
+import "strings"
+
 // HeaderRoots is on every answer: the SHA-256 of each root certificate in force, lower-case hex,
 // joined by commas. A client that has other roots fetches these from /trust while the client can
 // still verify the broker.
 const HeaderRoots = "Hostler-Roots"
 
-// Prefix begins every path of the operator API.
-const Prefix = "/api/v1/admin"
+// Prefix begins the paths of the operator API, and TenantPrefix the paths of what belongs to tenants.
+const (
+	Prefix       = "/api/v1/admin"
+	TenantPrefix = "/api/v1"
+)
+
+// Path returns the whole path of a route: below TenantPrefix for the nouns of tenants, and below
+// Prefix for all others.
+func Path(route string) string {
+	noun, _, _ := strings.Cut(strings.TrimPrefix(route, "/"), "/")
+	switch noun, _, _ = strings.Cut(noun, "?"); noun {
+	case "organisations", "projects", "members":
+		return TenantPrefix + route
+	}
+	return Prefix + route
+}
 
 // MaxWait is the longest time, in seconds, for which ?wait= holds a request.
 const MaxWait = 50

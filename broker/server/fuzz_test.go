@@ -26,7 +26,7 @@ func FuzzOperatorBodies(f *testing.F) {
 		f.Fatal(err)
 	}
 	var routes []string
-	names := strings.NewReplacer("{node}", "h1", "{action}", "drain", "{task}", "t-1", "{id}", "t-1", "{digest}", "sha256:00", "{name}", "ann", api.Prefix, "")
+	names := strings.NewReplacer("{node}", "h1", "{action}", "drain", "{task}", "t-1", "{id}", "t-1", "{digest}", "sha256:00", "{name}", "ann", api.Prefix, "", api.TenantPrefix, "")
 	for path, methods := range described.Paths {
 		for method, op := range methods {
 			if op.RequestBody != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/broker/tenancy"
 	"github.com/hostler/hostler/broker/terminals"
 	"github.com/hostler/hostler/broker/trust"
 )
@@ -185,8 +186,9 @@ func (s *Server) join(ctx context.Context) error {
 		return err
 	}
 	s.admin = adminapi.New(adminapi.Config{
-		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Secrets: s.secrets, Registries: s.registries, Sites: s.sites,
-		Onboarding: s.onboarding, Runs: s.runs, Agents: s.agents, Terminals: s.terminals, Relay: s.relay, Events: s.events, Expiry: ends,
+		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Tenants: tenancy.New(s.db), Secrets: s.secrets,
+		Registries: s.registries, Sites: s.sites, Events: s.events, Expiry: ends,
+		Onboarding: s.onboarding, Runs: s.runs, Agents: s.agents, Terminals: s.terminals, Relay: s.relay,
 		Now:    c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),
 		Version: c.Version, AgentURL: s.at.agents, Unwritable: s.writes.Trouble,

@@ -48,5 +48,5 @@ func newRooms() rooms {
 
 // showsToken says that the guard will check a token of the request.
 func showsToken(r *http.Request) bool {
-	return r.Header.Get("Authorization") != "" && strings.HasPrefix(r.URL.Path, api.Prefix+"/")
+	return r.Header.Get("Authorization") != "" && strings.HasPrefix(r.URL.Path, api.TenantPrefix+"/")
 }

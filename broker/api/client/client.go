@@ -88,7 +88,7 @@ func (c *Client) Broker() string { return c.opts.Broker }
 // call is one request of the API.
 type call struct {
 	method string
-	path   string // below api.Prefix, segments escaped
+	path   string // of a route, see api.Path; segments escaped
 	query  url.Values
 	body   any           // JSON, unless nil
 	size   int64         // of a body that is sent as is
@@ -153,7 +153,7 @@ func (c *Client) retry(ctx context.Context, patience time.Duration, jitter float
 
 // send makes one request and returns the reply of a success.
 func (c *Client) send(ctx context.Context, r call, body io.Reader) (*http.Response, error) {
-	target := c.opts.Broker + api.Prefix + r.path
+	target := c.opts.Broker + api.Path(r.path)
 	if len(r.query) > 0 {
 		target += "?" + r.query.Encode()
 	}

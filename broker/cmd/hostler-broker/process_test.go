@@ -213,7 +213,7 @@ func (p *process) kill() {
 
 // peek is a GET to a broker that may be gone.
 func (p *process) peek(path string, into any) error {
-	req, err := http.NewRequest(http.MethodGet, p.OperatorURL()+api.Prefix+path, nil)
+	req, err := http.NewRequest(http.MethodGet, p.OperatorURL()+api.Path(path), nil)
 	if err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (p *process) mustPost(path string, body any) {
 	raw, err := json.Marshal(body)
 	if err == nil {
 		var req *http.Request
-		if req, err = http.NewRequest(http.MethodPost, p.OperatorURL()+api.Prefix+path, bytes.NewReader(raw)); err == nil {
+		if req, err = http.NewRequest(http.MethodPost, p.OperatorURL()+api.Path(path), bytes.NewReader(raw)); err == nil {
 			req.Header.Set("Authorization", "Bearer "+p.Token)
 			req.Header.Set("Content-Type", "application/json")
 			var res *http.Response

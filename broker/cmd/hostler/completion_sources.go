@@ -26,6 +26,10 @@ var sources = map[string]source{
 	"device SERIAL":      deviceCandidates,
 	"certificate SERIAL": serialCandidates,
 	"token NAME":         tokenCandidates,
+	"ORG":                orgCandidates,
+	"--org":              orgCandidates,
+	"PROJECT":            projectCandidates,
+	"--project":          projectCandidates,
 	"certificate ID":     certificateCandidates,
 	"onboarding ID":      runCandidates(onboardings),
 	"decommission ID":    runCandidates(decommissions),
@@ -215,6 +219,31 @@ func tokenCandidates(ctx context.Context, remote *client.Client, _ []string, _ s
 		}
 	}
 	return out, nil
+}
+
+func orgCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+	all, err := remote.Organisations(ctx, false)
+	for _, o := range all {
+		out = append(out, candidate{o.Name, o.ID})
+	}
+	return out, err
+}
+
+// projectCandidates offers names, and the ids of projects whose name several organisations have.
+func projectCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+	all, err := remote.Projects(ctx, "", false)
+	times := map[string]int{}
+	for _, p := range all {
+		times[p.Name]++
+	}
+	for _, p := range all {
+		if times[p.Name] == 1 {
+			out = append(out, candidate{p.Name, p.ID})
+		} else {
+			out = append(out, candidate{p.ID, p.Name + " of " + p.OrganisationID})
+		}
+	}
+	return out, err
 }
 
 func deviceCandidates(ctx context.Context, remote *client.Client, before []string, _ string) (out []candidate, err error) {

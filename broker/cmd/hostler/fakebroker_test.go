@@ -31,7 +31,7 @@ type fakeBroker struct {
 	authority *pkitest.Authority
 
 	mu      sync.Mutex
-	answers map[string]*canned // by method and path below api.Prefix
+	answers map[string]*canned // by method and path of the route
 	got     []request
 	frozen  string           // the frozen sites named in every answer to a GET
 	attach  http.HandlerFunc // of terminals
@@ -112,7 +112,7 @@ func (b *fakeBroker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	body, _ := io.ReadAll(r.Body)
-	line := r.Method + " " + strings.TrimPrefix(r.URL.EscapedPath(), api.Prefix)
+	line := r.Method + " " + strings.TrimPrefix(strings.TrimPrefix(r.URL.EscapedPath(), api.Prefix), api.TenantPrefix)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.got = append(b.got, request{line + querySuffix(r), string(body)})

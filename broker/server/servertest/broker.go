@@ -215,7 +215,7 @@ func (a Answer) Code() string {
 }
 
 // Ask makes a request as an operator. A reader or a text is sent unchanged as the body, any other
-// value as JSON. path is below api.Prefix unless it is a full URL.
+// value as JSON. path is a route's, see api.Path, unless it is a full URL.
 func (b *Broker) Ask(t testing.TB, token, method, path string, body any) Answer {
 	t.Helper()
 	return b.AskOnce(t, "", token, method, path, body)
@@ -241,7 +241,7 @@ func (b *Broker) AskOnce(t testing.TB, key, token, method, path string, body any
 	}
 	target := path
 	if !strings.HasPrefix(path, "https://") {
-		target = b.OperatorURL() + api.Prefix + path
+		target = b.OperatorURL() + api.Path(path)
 	}
 	req, err := http.NewRequestWithContext(t.Context(), method, target, reader)
 	if err != nil {

@@ -1,0 +1,51 @@
+package broker
+
+import (
+	"regexp"
+	"time"
+)
+
+// Member is a person or a program that acts for a tenant at a place, with a role. A member that has
+// ended stays on record.
+type Member struct {
+	ID        string
+	Subject   string // who the member is: the name of the member's token
+	Place     Place
+	Role      Role
+	CreatedAt time.Time
+	EndedAt   time.Time // zero: live
+}
+
+// SSHKey is a public key of a member, for the account of an allocation.
+type SSHKey struct {
+	ID          string
+	MemberID    string
+	Type        string // such as ssh-ed25519
+	PublicKey   string // TYPE BASE64, without a comment
+	Fingerprint string // SHA256:…, as ssh-keygen prints it
+	Comment     string
+	CreatedAt   time.Time
+	EndedAt     time.Time // zero: live
+}
+
+// Quota is the most that a project may have of one SKU at the same time. A project without a quota
+// of a SKU may have nothing of that SKU.
+type Quota struct {
+	ProjectID, SKU string
+	Nodes, GPUs    int
+	UpdatedAt      time.Time
+}
+
+var subjectForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._@-]{0,63}$`)
+
+// Check refuses an invalid member. Code: member_invalid.
+func (m Member) Check() error {
+	switch {
+	case !subjectForm.MatchString(m.Subject):
+		return Errorf(Invalid, "member_invalid", "cannot add member %q: a member's name is up to 64 of a-z, 0-9, '.', '_', '@' and '-'",
+			cleanText(m.Subject))
+	case m.Place.OfPlatform():
+		return Errorf(Invalid, "member_invalid", "cannot add member %s: a member belongs to an organisation or a project", m.Subject)
+	}
+	return m.Role.At(m.Place)
+}

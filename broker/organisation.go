@@ -1,0 +1,66 @@
+package broker
+
+import (
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Organisation is a tenant: a customer that has projects, members and quotas. An organisation that
+// has ended stays on record.
+type Organisation struct {
+	ID, Name  string
+	CreatedAt time.Time
+	EndedAt   time.Time // zero: live
+}
+
+// Project is a part of an organisation, with nodes, members and quotas of its own. A project that
+// has ended stays on record.
+type Project struct {
+	ID, OrganisationID, Name string
+	CreatedAt                time.Time
+	EndedAt                  time.Time // zero: live
+}
+
+// Place returns the place of the project.
+func (p Project) Place() Place { return Place{OrganisationID: p.OrganisationID, ProjectID: p.ID} }
+
+// Place is a place among the tenants: a project, or with an empty ProjectID a whole organisation.
+// The zero Place is the platform, which is above all tenants.
+type Place struct{ OrganisationID, ProjectID string }
+
+// OfPlatform reports whether the place is the platform.
+func (p Place) OfPlatform() bool { return p == Place{} }
+
+// Covers reports whether place p is place other or contains it.
+func (p Place) Covers(other Place) bool {
+	switch {
+	case p.OfPlatform():
+		return true
+	case p.ProjectID == "":
+		return p.OrganisationID == other.OrganisationID
+	}
+	return p == other
+}
+
+// Prefixes of the ids of organisations and projects. No name begins like an id, so that a reference
+// by id or by name has one meaning.
+const (
+	OrganisationPrefix = "org-"
+	ProjectPrefix      = "prj-"
+)
+
+var tenantNameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+
+// CheckTenantName refuses a name that no organisation and no project can have. Code: name_invalid.
+func CheckTenantName(name string) error {
+	switch {
+	case !tenantNameForm.MatchString(name):
+		return Errorf(Invalid, "name_invalid", "cannot use the name %q: a name is 1 to 63 of a-z, 0-9 and '-', and begins with a letter or digit",
+			cleanText(name))
+	case strings.HasPrefix(name, OrganisationPrefix), strings.HasPrefix(name, ProjectPrefix):
+		return Errorf(Invalid, "name_invalid", "cannot use the name %q: names that begin with %s or %s look like ids (choose another name)", name,
+			OrganisationPrefix, ProjectPrefix)
+	}
+	return nil
+}

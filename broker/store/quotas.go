@@ -1,0 +1,65 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
+)
+
+const quotaColumns = `project_id, sku, nodes, gpus, updated_at`
+
+func scanQuota(row sqlkit.Row) (q broker.Quota, err error) {
+	err = row.Scan(&q.ProjectID, &q.SKU, &q.Nodes, &q.GPUs, sqlkit.ScanMicros(&q.UpdatedAt))
+	return q, err
+}
+
+// Quotas returns a page of a project's quotas, ordered by SKU, and the cursor of the next page.
+func (db *DB) Quotas(ctx context.Context, projectID, after string, limit int) (page []broker.Quota, next string, err error) {
+	var w sqlkit.Where
+	w.Add("project_id = ?", projectID)
+	w.Add("sku > ?", after)
+	page, err = sqlkit.Collect(ctx, db.reader(), scanQuota,
+		`SELECT `+quotaColumns+` FROM quotas`+w.String()+` ORDER BY sku`+w.Limit(limit+1), w.Args...)
+	if len(page) > limit {
+		page = page[:limit]
+		next = page[limit-1].SKU
+	}
+	return page, next, err
+}
+
+// SetQuota stores the quota of a live project for a SKU. Codes: project_not_found, project_ended,
+// sku_not_found.
+func (db *DB) SetQuota(ctx context.Context, actor broker.Actor, q broker.Quota, reason string) (kept broker.Quota, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		p, err := t.liveProject(ctx, q.ProjectID, t.ForKeyShare())
+		if err != nil {
+			return err
+		}
+		if _, err := sku(ctx, t, q.SKU, t.ForKeyShare()); err != nil {
+			return err
+		}
+		e := broker.AuditEntry{
+			Actor: actor.Name, Action: "quota.set", Subject: "project/" + p.ID, Reason: reason,
+			After: small("sku", q.SKU, "nodes", q.Nodes, "gpus", q.GPUs),
+		}
+		before, err := scanQuota(t.QueryRowContext(ctx,
+			`SELECT `+quotaColumns+` FROM quotas WHERE project_id = $1 AND sku = $2`+t.ForUpdate(), p.ID, q.SKU))
+		switch {
+		case err == nil:
+			e.Before = small("sku", q.SKU, "nodes", before.Nodes, "gpus", before.GPUs)
+		case !errors.Is(err, sql.ErrNoRows):
+			return err
+		}
+		if kept, err = scanQuota(t.QueryRowContext(ctx,
+			`INSERT INTO quotas (project_id, sku, nodes, gpus, updated_at) VALUES ($1, $2, $3, $4, $5)
+			ON CONFLICT (project_id, sku) DO UPDATE SET nodes = excluded.nodes, gpus = excluded.gpus, updated_at = excluded.updated_at
+			RETURNING `+quotaColumns, p.ID, q.SKU, q.Nodes, q.GPUs, sqlkit.Micros(t.now))); err != nil {
+			return err
+		}
+		return t.audit(ctx, e)
+	})
+	return kept, err
+}

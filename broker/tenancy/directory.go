@@ -1,0 +1,109 @@
+package tenancy
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+)
+
+// Directory creates, changes and ends what belongs to tenants. Reads go to the store.
+type Directory struct{ db *store.DB }
+
+// New makes a directory of the store's tenants.
+func New(db *store.DB) *Directory { return &Directory{db} }
+
+// newID makes an id that sorts by time.
+func newID(prefix string, now time.Time) string {
+	return fmt.Sprintf("%s%011x%s", prefix, now.UnixMilli(), strings.ToLower(rand.Text()[:10]))
+}
+
+// CreateOrganisation makes an organisation. Codes: name_invalid, organisation_exists.
+func (d *Directory) CreateOrganisation(ctx context.Context, actor broker.Actor, name string) (broker.Organisation, error) {
+	if err := broker.CheckTenantName(name); err != nil {
+		return broker.Organisation{}, err
+	}
+	return d.db.CreateOrganisation(ctx, actor, broker.Organisation{ID: newID(broker.OrganisationPrefix, d.db.Now()), Name: name})
+}
+
+// CreateProject makes a project of an organisation. Codes: name_invalid, organisation_not_found,
+// organisation_ended, project_exists.
+func (d *Directory) CreateProject(ctx context.Context, actor broker.Actor, organisationID, name string) (broker.Project, error) {
+	if err := broker.CheckTenantName(name); err != nil {
+		return broker.Project{}, err
+	}
+	return d.db.CreateProject(ctx, actor, broker.Project{
+		ID: newID(broker.ProjectPrefix, d.db.Now()), OrganisationID: organisationID, Name: name,
+	})
+}
+
+// EndOrganisation ends an organisation. Codes: organisation_not_found, organisation_in_use.
+func (d *Directory) EndOrganisation(ctx context.Context, actor broker.Actor, id, reason string) (broker.Organisation, error) {
+	return d.db.EndOrganisation(ctx, actor, id, reason)
+}
+
+// EndProject ends a project. Codes: project_not_found, project_in_use.
+func (d *Directory) EndProject(ctx context.Context, actor broker.Actor, id, reason string) (broker.Project, error) {
+	return d.db.EndProject(ctx, actor, id, reason)
+}
+
+// AddMember makes a member at a place. Codes: member_invalid, role_invalid, role_insufficient,
+// organisation_not_found, organisation_ended, project_not_found, project_ended, member_exists.
+func (d *Directory) AddMember(
+	ctx context.Context, actor broker.Actor, place broker.Place, subject string, role broker.Role,
+) (broker.Member, error) {
+	m := broker.Member{ID: newID("mem-", d.db.Now()), Subject: subject, Place: place, Role: role}
+	if err := m.Check(); err != nil {
+		return m, err
+	}
+	if err := mayGive(actor, role); err != nil {
+		return m, err
+	}
+	return d.db.AddMember(ctx, actor, m)
+}
+
+// EndMember ends a member and the member's keys. Code: member_not_found.
+func (d *Directory) EndMember(ctx context.Context, actor broker.Actor, id, reason string) (broker.Member, error) {
+	return d.db.EndMember(ctx, actor, id, reason)
+}
+
+// mayGive refuses an actor a role above the actor's own.
+func mayGive(actor broker.Actor, role broker.Role) error {
+	if actor.Role.Covers(broker.RolePlatformAdmin) || actor.Role.Covers(role) {
+		return nil
+	}
+	return broker.Errorf(broker.Forbidden, "role_insufficient", "cannot give role %s: token %s has role %s, which does not include it", role,
+		actor.Name, actor.Role)
+}
+
+// AddSSHKey stores a public key of a member. Codes: ssh_key_invalid, member_not_found, member_ended,
+// ssh_key_limit.
+func (d *Directory) AddSSHKey(ctx context.Context, actor broker.Actor, memberID, line string) (broker.SSHKey, error) {
+	k, err := ParseSSHKey(line)
+	if err != nil {
+		return k, err
+	}
+	k.ID, k.MemberID = newID("key-", d.db.Now()), memberID
+	return d.db.AddSSHKey(ctx, actor, k)
+}
+
+// EndSSHKey ends a key of a member. Code: ssh_key_not_found.
+func (d *Directory) EndSSHKey(ctx context.Context, actor broker.Actor, memberID, id, reason string) (broker.SSHKey, error) {
+	return d.db.EndSSHKey(ctx, actor, memberID, id, reason)
+}
+
+// maxQuota bounds the numbers of a quota.
+const maxQuota = 1_000_000
+
+// SetQuota sets what a project may have of a SKU at the same time. Codes: quota_invalid,
+// project_not_found, project_ended, sku_not_found.
+func (d *Directory) SetQuota(ctx context.Context, actor broker.Actor, q broker.Quota, reason string) (broker.Quota, error) {
+	if q.Nodes < 0 || q.Nodes > maxQuota || q.GPUs < 0 || q.GPUs > maxQuota {
+		return q, broker.Errorf(broker.Invalid, "quota_invalid", "cannot set the quota of SKU %s: nodes and gpus are between 0 and %d", q.SKU, maxQuota)
+	}
+	return d.db.SetQuota(ctx, actor, q, reason)
+}
