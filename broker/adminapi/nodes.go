@@ -40,8 +40,11 @@ func (a *API) checkHostnameScope(ctx context.Context, site, hostname string) err
 }
 
 type nodesInput struct {
-	Site   string   `query:"site" maxLength:"63"`
-	Status string   `query:"status" maxLength:"200" doc:"one or more statuses, separated by commas"`
+	Site   string `query:"site" maxLength:"63"`
+	Status string `query:"status" maxLength:"200" doc:"one or more statuses, separated by commas"`
+
+	Availability string `query:"availability" maxLength:"100" doc:"one or more of allocated, available, in_turnover, maintenance, held, out_of_service and unknown, separated by commas"`
+
 	Label  []string `query:"label,explode" maxItems:"16" doc:"key=value; a node must match all"`
 	Cursor string   `query:"cursor" maxLength:"64"`
 	Limit  int      `query:"limit" minimum:"0" maximum:"1000"`
@@ -54,6 +57,9 @@ func (a *API) listNodes(ctx context.Context, in *nodesInput) (*api.NodeList, err
 	}
 	f := store.NodeFilter{Sites: sites, After: in.Cursor, Limit: pageLimit(in.Limit), Labels: map[string]string{}}
 	if f.Statuses, err = nodeStatuses(in.Status); err != nil {
+		return nil, err
+	}
+	if f.Availabilities, err = availabilities(in.Availability); err != nil {
 		return nil, err
 	}
 	for _, l := range in.Label {
@@ -72,7 +78,7 @@ func (a *API) listNodes(ctx context.Context, in *nodesInput) (*api.NodeList, err
 	for i, n := range page {
 		out.Items[i] = nodeResource(n)
 	}
-	return out, nil
+	return out, a.addAvailability(ctx, out.Items)
 }
 
 func (a *API) showNode(ctx context.Context, in *NodeInput) (*api.Node, error) {
@@ -80,9 +86,11 @@ func (a *API) showNode(ctx context.Context, in *NodeInput) (*api.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := nodeResource(n)
-	out.NodeOrigin, err = a.origin(ctx, n)
-	return &out, err
+	out := []api.Node{nodeResource(n)}
+	if out[0].NodeOrigin, err = a.origin(ctx, n); err != nil {
+		return nil, err
+	}
+	return &out[0], a.addAvailability(ctx, out)
 }
 
 // visibleSites returns the sites to look at: the named site, if the caller may see it, or all that

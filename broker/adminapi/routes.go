@@ -36,6 +36,7 @@ var routes = []route{
 	{get, "/expiry", viewer, "list-expiry", "list keys, certificates, tokens and logins of the broker that expire, and how to renew them", jsonRoute((*API).listExpiry)},
 	{get, "/whoami", viewer, "show-token", "show the token in use", jsonRoute((*API).whoami)},
 
+	{get, "/capacity", viewer, "show-capacity", "count nodes and GPUs by site, SKU and availability", jsonRoute((*API).capacity)},
 	{get, "/nodes", viewer, "list-nodes", "list nodes", jsonRoute((*API).listNodes)},
 	{post, "/nodes", operator, "create-node", "create a node", jsonRoute((*API).createNode)},
 	{get, "/nodes/{node}", viewer, "show-node", "show a node", jsonRoute((*API).showNode)},

@@ -16,6 +16,7 @@ type Node struct {
 	MAASSystemID string            `json:"maas_system_id,omitempty"`
 	Labels       map[string]string `json:"labels,omitempty"`
 
+	NodeAvailability
 	NodeOrigin
 
 	TaskTypes    []string          `json:"task_types,omitempty" doc:"name@version, as the node reported"`
@@ -29,6 +30,15 @@ type Node struct {
 	CertNotAfter       time.Time `json:"cert_not_after,omitzero"`
 	CreatedAt          time.Time `json:"created_at"`
 	UpdatedAt          time.Time `json:"updated_at"`
+}
+
+// NodeAvailability says in one word whether the node may be handed to a tenant, as the broker judged
+// last. Only a node's own answer and lists of nodes carry it.
+type NodeAvailability struct {
+	Availability      string    `json:"availability,omitempty" doc:"allocated, available, in_turnover, maintenance, held, out_of_service, or unknown: the node was not judged yet"`
+	AvailabilityCodes []string  `json:"availability_codes,omitempty" doc:"codes of the reasons against handing out; the first decided the word"`
+	AvailabilitySince time.Time `json:"availability_since,omitzero" doc:"since when the node has the word"`
+	AvailabilityAt    time.Time `json:"availability_at,omitzero" doc:"when the node was last judged"`
 }
 
 // NodeOrigin says where a node comes from: its site, its SKU, and the run that created it. Only the

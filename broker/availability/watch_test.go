@@ -14,7 +14,7 @@ import (
 )
 
 // active makes an active node that was never heard.
-func active(t *testing.T, db *store.DB, id string) {
+func active(t *testing.T, db *store.DB, id string, n store.NewNode) {
 	t.Helper()
 	must := func(err error) {
 		t.Helper()
@@ -22,9 +22,8 @@ func active(t *testing.T, db *store.DB, id string) {
 			t.Fatal(err)
 		}
 	}
-	_, err := db.CreateNode(t.Context(), broker.System, store.NewNode{
-		ID: id, Hostname: id, Bootstrap: "command", TokenHash: id, TokenExpires: db.Now().Add(time.Hour),
-	})
+	n.ID, n.Hostname, n.Bootstrap, n.TokenHash, n.TokenExpires = id, id, "command", id, db.Now().Add(time.Hour)
+	_, err := db.CreateNode(t.Context(), broker.System, n)
 	must(err)
 	_, err = db.Enroll(t.Context(), store.EnrollInput{TokenHash: id, PublicKeyDigest: id, Issue: func(broker.Node, int64) (store.IssuedCert, error) {
 		return store.IssuedCert{Serial: id, PublicKey: []byte(id), NotAfter: db.Now().Add(time.Hour)}, nil
@@ -57,7 +56,7 @@ func until(t *testing.T, db *store.DB, wrote <-chan store.Hint, id string, want 
 // long before the next sweep.
 func TestTheWatchFollowsWhatIsHinted(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
-		active(t, db, "n-before")
+		active(t, db, "n-before", store.NewNode{})
 		wrote := db.Hints(t.Context())
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan struct{})
@@ -67,7 +66,7 @@ func TestTheWatchFollowsWhatIsHinted(t *testing.T) {
 		}()
 		defer func() { stop(); <-ended }()
 		until(t, db, wrote, "n-before", broker.Held)
-		active(t, db, "n-later")
+		active(t, db, "n-later", store.NewNode{})
 		until(t, db, wrote, "n-later", broker.Held)
 	})
 }
@@ -75,7 +74,7 @@ func TestTheWatchFollowsWhatIsHinted(t *testing.T) {
 func TestManyHintsAreOneSweep(t *testing.T) {
 	db := storetest.Open(t, "sqlite", nil)
 	w := &Watch{DB: db, Log: zap.NewNop()}
-	active(t, db, "n-unnamed")
+	active(t, db, "n-unnamed", store.NewNode{})
 	for name, c := range map[string]struct {
 		hints []store.Hint
 		swept bool

@@ -126,10 +126,11 @@ type inventory struct {
 }
 
 var (
-	nodesDesc = prometheus.NewDesc("hostler_nodes", "Nodes by status.", []string{"status"}, nil)
-	tasksDesc = prometheus.NewDesc("hostler_tasks", "Tasks that have not ended, by status.", []string{"status"}, nil)
-	trustDesc = prometheus.NewDesc("hostler_trust_version", "Version of the trust bundle in force.", nil, nil)
-	upDesc    = prometheus.NewDesc("hostler_store_up", "1 while the store answers and can be written.", nil, nil)
+	nodesDesc    = prometheus.NewDesc("hostler_nodes", "Nodes by site, SKU and availability.", []string{"site", "sku", "availability"}, nil)
+	statusesDesc = prometheus.NewDesc("hostler_node_status", "Nodes by status.", []string{"status"}, nil)
+	tasksDesc    = prometheus.NewDesc("hostler_tasks", "Tasks that have not ended, by status.", []string{"status"}, nil)
+	trustDesc    = prometheus.NewDesc("hostler_trust_version", "Version of the trust bundle in force.", nil, nil)
+	upDesc       = prometheus.NewDesc("hostler_store_up", "1 while the store answers and can be written.", nil, nil)
 
 	silentDesc = prometheus.NewDesc("hostler_silent_nodes",
 		"Active and offline nodes without contact for more than three minutes, by status; active ones are those that a guard keeps from being marked offline.", []string{"status"}, nil)
@@ -155,7 +156,7 @@ var (
 // Describe implements prometheus.Collector.
 func (i *inventory) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		nodesDesc, tasksDesc, trustDesc, upDesc, restoreHoldDesc, frozenAllDesc, frozenSitesDesc,
+		nodesDesc, statusesDesc, tasksDesc, trustDesc, upDesc, restoreHoldDesc, frozenAllDesc, frozenSitesDesc,
 		unreachableDesc, keysDesc, keysAskedDesc, runsDesc, unplacedDesc, lagDesc, silentDesc, silentSitesDesc, heldDesc,
 	} {
 		out <- d
@@ -186,6 +187,11 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 		gauge(upDesc, 0)
 		return
 	}
+	words, err := i.db.CountAvailability(ctx, nil)
+	if err != nil {
+		gauge(upDesc, 0)
+		return
+	}
 	gauge(upDesc, oneIf(i.unwritable() == nil))
 	gauge(restoreHoldDesc, oneIf(seen.Restored))
 	gauge(frozenAllDesc, oneIf(seen.FrozenAll))
@@ -207,7 +213,10 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 		gauge(runsDesc, float64(r.Runs), r.Kind, r.Status, r.Class)
 	}
 	for _, s := range broker.NodeStatuses {
-		gauge(nodesDesc, float64(nodes[s]), string(s))
+		gauge(statusesDesc, float64(nodes[s]), string(s))
+	}
+	for _, w := range words {
+		gauge(nodesDesc, float64(w.Nodes), w.Site, w.SKU, string(w.Word))
 	}
 	for _, s := range []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched} {
 		gauge(tasksDesc, float64(tasks[s]), string(s))

@@ -14,7 +14,8 @@ const requestSeconds = "hostler_http_request_seconds"
 
 const metricsPageHead = `# Metrics
 
-A broker serves these metrics at ` + "`/metrics`" + ` of its operators' listener, without a token: no label names a node, a site or a person. The same answer has
+A broker serves these metrics at ` + "`/metrics`" + ` of its operators' listener, without a token: no label names a node or a person, and only
+` + "`hostler_nodes`" + ` names sites and SKUs. The same answer has
 the metrics of the Go runtime (` + "`go_…`" + `) and of the process (` + "`process_…`" + `). [Watch a broker](../how-to/monitoring.md) says how to read them. The table
 comes from the declarations in ` + "`broker/server`" + ` (` + "`go test ./broker/server -run TestThePageHasTheMetrics -update`" + `).
 

@@ -211,7 +211,7 @@ func mentions(expr string) (all []mention) {
 func checkValue(t *testing.T, where, metric, label, value string) {
 	t.Helper()
 	statuses := map[string][]string{
-		"hostler_nodes":        texts(broker.NodeStatuses),
+		"hostler_node_status":  texts(broker.NodeStatuses),
 		"hostler_silent_nodes": texts([]broker.NodeStatus{broker.Active, broker.Offline}),
 		"hostler_tasks":        texts([]broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched, broker.TaskSucceeded, broker.TaskFailed, broker.TaskExpired, broker.TaskCanceled}),
 		"hostler_runs":         texts([]chain.Status{chain.Pending, chain.Running, chain.Completed, chain.FailedRetryable, chain.FailedManual, chain.Cancelled, chain.Compensating, chain.Reconciled}),
@@ -221,9 +221,10 @@ func checkValue(t *testing.T, where, metric, label, value string) {
 		"outcome": func(v string) bool {
 			return slices.Contains([]taskcatalog.Outcome{taskcatalog.OutcomeSucceeded, taskcatalog.OutcomeFailed, taskcatalog.OutcomeRefused, taskcatalog.OutcomeInterrupted, taskcatalog.OutcomeCanceled}, taskcatalog.Outcome(v))
 		},
-		"status": func(v string) bool { return slices.Contains(statuses[metric], v) },
-		"job":    func(v string) bool { return v == "hostler" }, // as docs/how-to/monitoring.md has it scraped
-		"route":  func(v string) bool { return v == "connect" || slices.Contains(nodeapi.Routes(), v) },
+		"availability": func(v string) bool { return slices.Contains(broker.Availabilities, broker.Availability(v)) },
+		"status":       func(v string) bool { return slices.Contains(statuses[metric], v) },
+		"job":          func(v string) bool { return v == "hostler" }, // as docs/how-to/monitoring.md has it scraped
+		"route":        func(v string) bool { return v == "connect" || slices.Contains(nodeapi.Routes(), v) },
 	}
 	check, ours := known[label]
 	for _, v := range strings.Split(value, "|") {

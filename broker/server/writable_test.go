@@ -69,7 +69,7 @@ func writes(t *testing.T, b *servertest.Broker, can bool) {
 		return string(b.Ask(t, "", http.MethodGet, b.OperatorURL()+"/readyz", nil).Body) == ready
 	})
 	metrics := string(b.Ask(t, "", http.MethodGet, b.OperatorURL()+"/metrics", nil).Body)
-	if !strings.Contains(metrics, up) || !strings.Contains(metrics, `hostler_nodes{status="active"}`) {
+	if !strings.Contains(metrics, up) || !strings.Contains(metrics, `hostler_node_status{status="active"}`) {
 		t.Errorf("the metrics lack %s, or what can be read", up)
 	}
 	if a := b.Ask(t, "", http.MethodGet, b.OperatorURL()+"/healthz", nil); a.Status != http.StatusOK {

@@ -16,13 +16,14 @@ const pageSize = 200
 // NodeFilter narrows a list of nodes; empty fields narrow nothing.
 type NodeFilter struct {
 	Site, Status string
+	Availability string // one or more words, separated by commas
 	Labels       map[string]string
 	Limit        int // 0: all
 }
 
 // Nodes lists all nodes that match a filter.
 func (c *Client) Nodes(ctx context.Context, f NodeFilter) (*api.NodeList, error) {
-	q := query("site", f.Site, "status", f.Status)
+	q := query("site", f.Site, "status", f.Status, "availability", f.Availability)
 	for k, v := range f.Labels {
 		q.Add("label", k+"="+v)
 	}

@@ -45,13 +45,17 @@ func nodeListCommand(a *app) *cobra.Command {
 	var labels []string
 	c := &cobra.Command{
 		Use: "list", Short: "list nodes", Args: exactly(),
-		Example: "  hostler node list\n  hostler node list --status offline --site dc1 -q",
+		Example: "  hostler node list\n  hostler node list --status offline --site dc1 -q\n" +
+			"  hostler node list --availability held,in_turnover",
 		RunE: func(c *cobra.Command, _ []string) error {
 			var ok bool
 			if f.Labels, ok = client.Labels(labels); !ok {
 				return usage("--label takes key=value")
 			}
 			if err := checkStatus(f.Status); err != nil {
+				return err
+			}
+			if err := checkAvailability(f.Availability); err != nil {
 				return err
 			}
 			remote, err := a.connect()
@@ -66,13 +70,13 @@ func nodeListCommand(a *app) *cobra.Command {
 				rows := [][]string{}
 				for _, n := range list.Items {
 					rows = append(rows, []string{
-						n.ID, n.Hostname, n.Site, n.Status, owed(n), n.AgentVersion,
+						n.ID, n.Hostname, n.Site, n.Status, n.Availability, owed(n), n.AgentVersion,
 						render.Ago(n.LastAgentContactAt, a.now()),
 					})
 				}
 				p.Table([]render.Column{
 					render.NodeID("ID"), render.Keep("HOSTNAME"), render.Main("SITE"), render.Keep("STATUS"),
-					render.Keep("TURNOVER"), render.Aside("AGENT"), render.More("LAST CONTACT"),
+					render.Keep("AVAILABILITY"), render.Keep("TURNOVER"), render.Aside("AGENT"), render.More("LAST CONTACT"),
 				}, rows)
 				if len(rows) == 0 {
 					a.note("no nodes (create one: hostler node create)")
@@ -82,6 +86,7 @@ func nodeListCommand(a *app) *cobra.Command {
 	}
 	c.Flags().StringVar(&f.Site, "site", "", "only nodes of this site")
 	c.Flags().StringVar(&f.Status, "status", "", "only nodes of this status, or of several separated by commas")
+	c.Flags().StringVar(&f.Availability, "availability", "", "only nodes of this availability, or of several separated by commas")
 	c.Flags().StringArrayVar(&labels, "label", nil, "only nodes with this label, `key=value` (may be repeated)")
 	return c
 }
@@ -99,6 +104,20 @@ func checkStatus(s string) error {
 	for name := range strings.SplitSeq(s, ",") {
 		if name != "" && !slices.Contains(statusNames(), name) {
 			return usage("there is no node status %q (%s)", name, strings.Join(statusNames(), ", "))
+		}
+	}
+	return nil
+}
+
+// checkAvailability refuses a misspelled availability, which would list nothing.
+func checkAvailability(s string) error {
+	for name := range strings.SplitSeq(s, ",") {
+		if name != "" && !slices.Contains(broker.Availabilities, broker.Availability(name)) {
+			words := []string{}
+			for _, w := range broker.Availabilities {
+				words = append(words, string(w))
+			}
+			return usage("there is no availability %q (%s)", name, strings.Join(words, ", "))
 		}
 	}
 	return nil
@@ -141,7 +160,7 @@ func (a *app) showNode(n *api.Node) error {
 	return a.show(n, []string{n.ID}, func(p *render.Page) {
 		p.Fields("id", n.ID, "hostname", n.Hostname, "serial", n.Serial, "site", n.Site, "sku", n.SKU,
 			"status", n.Status, "because", n.StatusReason, "turnover owed", render.YesNo(n.TurnoverOwed),
-			"may be handed out", handoutWord(n.Handout),
+			"availability", availabilityWord(a, n.NodeAvailability), "may be handed out", handoutWord(n.Handout),
 			"bootstrap", n.Bootstrap, "maas system", n.MAASSystemID, "bmc", n.IPMIIP, "host", n.Host, "onboarding", n.OnboardingID,
 			"enrolled", moment(a, n.EnrolledAt), "enrolments", strconv.FormatInt(n.Epoch, 10),
 			"last contact", moment(a, n.LastAgentContactAt), "certificate until", moment(a, n.CertNotAfter),

@@ -7,6 +7,14 @@ import (
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
+// availabilityWord is a node's availability with the time since when. An older broker does not say.
+func availabilityWord(a *app, n api.NodeAvailability) string {
+	if n.AvailabilitySince.IsZero() {
+		return n.Availability
+	}
+	return n.Availability + ", since " + moment(a, n.AvailabilitySince)
+}
+
 // handoutWord says whether a node may be handed out. An older broker does not say.
 func handoutWord(h *api.Handout) string {
 	switch {

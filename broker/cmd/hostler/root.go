@@ -73,6 +73,7 @@ func nouns(a *app) []*cobra.Command {
 		freezeCommand(a),
 		unfreezeCommand(a),
 		eventsCommand(a),
+		capacityCommand(a),
 		nodeCommand(a),
 		siteCommand(a),
 		skuCommand(a),

@@ -1,0 +1,73 @@
+package adminapi_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/server/servertest"
+)
+
+func TestANodeCarriesItsAvailability(t *testing.T) {
+	b := servertest.Start(t)
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"})
+	b.NewNode(t, api.NodeCreate{Hostname: "h2", Site: "dc1"})
+	n.Settle(t)
+	is := func(want string) {
+		t.Helper()
+		servertest.Eventually(t, "the word "+want, func() bool { return show(t, b, "h1").Availability == want })
+	}
+	is("available")
+	servertest.Must[api.NodeActionResult](t, b, http.MethodPost, "/nodes/h1/actions/quarantine", api.NodeAction{Reason: "a smell"})
+	is("held")
+	got := show(t, b, "h1")
+	if len(got.AvailabilityCodes) == 0 || got.AvailabilityCodes[0] != "node_status" || got.AvailabilitySince.IsZero() || got.AvailabilityAt.Before(got.AvailabilitySince) {
+		t.Errorf("%+v", got.NodeAvailability)
+	}
+	servertest.Eventually(t, "the other node's word", func() bool { return show(t, b, "h2").Availability == "out_of_service" })
+	for filter, want := range map[string]string{"held": "h1", "held,out_of_service": "h1 h2", "available": "", "": "h1 h2"} {
+		list := servertest.Must[api.NodeList](t, b, http.MethodGet, "/nodes?availability="+filter, nil)
+		names := map[string]bool{}
+		for _, n := range list.Items {
+			names[n.Hostname] = true
+			if n.Availability == "" {
+				t.Errorf("node %s carries no availability in a list", n.Hostname)
+			}
+		}
+		if len(names) != len(strings.Fields(want)) {
+			t.Errorf("of %q there are %v, want %s", filter, names, want)
+		}
+		for _, name := range strings.Fields(want) {
+			if !names[name] {
+				t.Errorf("of %q there are %v, want %s", filter, names, want)
+			}
+		}
+	}
+	if a := b.Ask(t, b.Token, http.MethodGet, "/nodes?availability=broken", nil); a.Code() != "availability_unknown" {
+		t.Errorf("a misspelled filter gives %s", a.Body)
+	}
+}
+
+// A token of a site counts the nodes of its site.
+func TestCapacityIsOfTheSitesInView(t *testing.T) {
+	b := servertest.Start(t)
+	b.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
+	b.NewNode(t, api.NodeCreate{Hostname: "h2", Site: "dc2"})
+	servertest.Eventually(t, "both words", func() bool {
+		return show(t, b, "h1").Availability == "available" && show(t, b, "h2").Availability == "out_of_service"
+	})
+	all := servertest.Must[api.Capacity](t, b, http.MethodGet, "/capacity", nil)
+	if len(all.Rows) != 2 || all.Rows[0].Site != "dc1" || all.Rows[0].Nodes.Available != 1 || all.Rows[1].Nodes.OutOfService != 1 || all.Rows[1].Nodes.Healthy != 0 {
+		t.Errorf("%+v", all.Rows)
+	}
+	bound := b.NewToken(t, api.TokenCreate{Name: "dc2", Role: "viewer", Sites: []string{"dc2"}})
+	b.Token = bound
+	one := servertest.Must[api.Capacity](t, b, http.MethodGet, "/capacity", nil)
+	if len(one.Rows) != 1 || one.Rows[0].Site != "dc2" {
+		t.Errorf("%+v", one.Rows)
+	}
+	if a := b.Ask(t, bound, http.MethodGet, "/capacity?site=dc1", nil); a.Code() != "site_forbidden" {
+		t.Errorf("another site's capacity is %s", a.Body)
+	}
+}

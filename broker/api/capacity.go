@@ -1,0 +1,34 @@
+package api
+
+import "time"
+
+// Capacity is how many nodes and GPUs there are by site and SKU, and what they are used for.
+type Capacity struct {
+	From time.Time     `json:"from" doc:"start of the period of the turnovers' figures"`
+	To   time.Time     `json:"to"`
+	Rows []CapacityRow `json:"rows" doc:"by site and SKU"`
+}
+
+// CapacityRow is what a site has of a SKU.
+type CapacityRow struct {
+	Site                  string         `json:"site" doc:"empty: nodes without a site"`
+	SKU                   string         `json:"sku" doc:"empty: nodes without a SKU"`
+	GPUs                  CapacityCounts `json:"gpus" doc:"number of GPUs by the SKU; 0 without a SKU"`
+	Nodes                 CapacityCounts `json:"nodes"`
+	Turnovers             int64          `json:"turnovers" doc:"turnovers that ended in the period"`
+	TurnoverMedianMinutes float64        `json:"turnover_median_minutes" doc:"median time for which these turnovers kept a node out of use"`
+	TurnoverP95Minutes    float64        `json:"turnover_p95_minutes" doc:"95th percentile of this time"`
+}
+
+// CapacityCounts counts by availability.
+type CapacityCounts struct {
+	Delivered    int64 `json:"delivered" doc:"all that are on record and not deleted"`
+	Healthy      int64 `json:"healthy" doc:"available, allocated, in turnover or in maintenance"`
+	Available    int64 `json:"available"`
+	Allocated    int64 `json:"allocated"`
+	InTurnover   int64 `json:"in_turnover"`
+	Maintenance  int64 `json:"maintenance"`
+	Held         int64 `json:"held"`
+	OutOfService int64 `json:"out_of_service"`
+	Unknown      int64 `json:"unknown" doc:"not judged yet"`
+}

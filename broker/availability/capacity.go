@@ -1,0 +1,88 @@
+package availability
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+)
+
+// Capacity is what a site has of a SKU.
+type Capacity struct {
+	Site, SKU   string // empty: none
+	GPUsPerNode int    // by the SKU; 0: the SKU has none, or is not on record
+	Nodes       map[broker.Availability]int
+	// Turnovers is the number of turnovers that ended in the period; Median and P95 are how long
+	// they kept a node out of use.
+	Turnovers   int
+	Median, P95 time.Duration
+}
+
+// Delivered counts the nodes on record.
+func (c Capacity) Delivered() (n int) {
+	for _, of := range c.Nodes {
+		n += of
+	}
+	return n
+}
+
+// Healthy counts the nodes that are in use, or come into use without a repair.
+func (c Capacity) Healthy() int {
+	return c.Nodes[broker.Available] + c.Nodes[broker.Allocated] + c.Nodes[broker.InTurnover] + c.Nodes[broker.InMaintenance]
+}
+
+// maxTurnovers is how many turnovers are read, however long the period.
+const maxTurnovers = 10000
+
+// CapacityOf returns the capacity of sites (nil: all) by site and SKU, with the turnovers that
+// ended since from.
+func CapacityOf(ctx context.Context, db *store.DB, sites []string, from time.Time) ([]Capacity, error) {
+	counts, err := db.CountAvailability(ctx, sites)
+	if err != nil {
+		return nil, err
+	}
+	skus, err := db.SKUs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	times, err := db.TurnoverTimes(ctx, sites, from, maxTurnovers)
+	if err != nil {
+		return nil, err
+	}
+	type key struct{ site, sku string }
+	gpus, took, rows := map[string]int{}, map[key][]time.Duration{}, map[key]*Capacity{}
+	for _, s := range skus {
+		gpus[s.ID] = s.GPUCount
+	}
+	for _, t := range times {
+		took[key{t.Site, t.SKU}] = append(took[key{t.Site, t.SKU}], t.Took)
+	}
+	for _, c := range counts {
+		k := key{c.Site, c.SKU}
+		if rows[k] == nil {
+			rows[k] = &Capacity{Site: c.Site, SKU: c.SKU, GPUsPerNode: gpus[c.SKU], Nodes: map[broker.Availability]int{}}
+			rows[k].Turnovers, rows[k].Median, rows[k].P95 = len(took[k]), percentile(took[k], 50), percentile(took[k], 95)
+		}
+		rows[k].Nodes[c.Word] += c.Nodes
+	}
+	out := []Capacity{}
+	for _, k := range slices.SortedFunc(maps.Keys(rows), func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.site, b.site), cmp.Compare(a.sku, b.sku))
+	}) {
+		out = append(out, *rows[k])
+	}
+	return out, nil
+}
+
+// percentile is the smallest value that p of a hundred values do not exceed; 0: there are none.
+func percentile(all []time.Duration, p int) time.Duration {
+	if len(all) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[(len(sorted)*p+99)/100-1]
+}

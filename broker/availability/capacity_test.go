@@ -1,0 +1,82 @@
+package availability
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+)
+
+func TestCapacityIsCountedBySiteAndSKU(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		must := func(err error) {
+			t.Helper()
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		k := broker.NewSKU()
+		k.ID, k.GPUVendor, k.GPUCount = "h100.8gpu", "nvidia", 8
+		_, err := db.CreateSKU(t.Context(), broker.System, k)
+		must(err)
+		for i, sku := range []string{k.ID, k.ID, k.ID, "", k.ID} {
+			id := fmt.Sprint("n-", i)
+			active(t, db, id, store.NewNode{Site: "dc1", SKU: sku})
+			must(db.TouchNodes(t.Context(), map[string]time.Time{id: clock.Now()}))
+		}
+		active(t, db, "n-9", store.NewNode{Site: "dc2", SKU: k.ID})
+		_, err = db.Transition(t.Context(), broker.System, "n-1", store.Change{To: broker.Quarantined, By: broker.OwnerOperator})
+		must(err)
+		begun := clock.Now()
+		_, err = db.BeginTurnover(t.Context(), broker.System, store.Turnover{NodeID: "n-2", RunID: "r-2", Reason: "test"})
+		must(err)
+		_, err = db.Transition(t.Context(), broker.System, "n-2", store.Change{To: broker.Retired, By: broker.OwnerDrain})
+		must(err)
+		clock.Advance(30 * time.Minute)
+		_, err = db.Transition(t.Context(), broker.System, "n-2", store.Change{To: broker.Active, By: broker.OwnerOverride, ClearTurnover: true})
+		must(err)
+		for _, id := range []string{"n-0", "n-2", "n-3"} {
+			must(db.TouchNodes(t.Context(), map[string]time.Time{id: clock.Now()}))
+		}
+		_, err = db.SweepAvailability(t.Context())
+		must(err)
+		_, err = db.CreateNode(t.Context(), broker.System, store.NewNode{ID: "n-7", Hostname: "n-7", Bootstrap: "command", Site: "dc1", SKU: k.ID})
+		must(err)
+
+		all, err := CapacityOf(t.Context(), db, nil, begun)
+		must(err)
+		var got []string
+		for _, c := range all {
+			got = append(got, fmt.Sprint(c.Site, " ", c.SKU, " ", c.GPUsPerNode, " ", c.Delivered(), " ", c.Healthy(), " ", c.Nodes, " ", c.Turnovers, " ", c.Median, " ", c.P95))
+		}
+		want := []string{
+			"dc1  0 1 1 map[available:1] 0 0s 0s",
+			"dc1 h100.8gpu 8 5 2 map[available:2 held:2 unknown:1] 1 30m0s 30m0s",
+			"dc2 h100.8gpu 8 1 0 map[held:1] 0 0s 0s",
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("capacity is\n%q, want\n%q", got, want)
+		}
+		if one, err := CapacityOf(t.Context(), db, []string{"dc2"}, begun); err != nil || len(one) != 1 || one[0].Site != "dc2" {
+			t.Errorf("of one site: %+v (%v)", one, err)
+		}
+	})
+}
+
+func TestPercentiles(t *testing.T) {
+	var all []time.Duration
+	for _, c := range []struct {
+		add         time.Duration
+		median, p95 time.Duration
+	}{{0, 0, 0}, {5, 5, 5}, {1, 1, 5}, {9, 5, 9}} {
+		if c.add > 0 {
+			all = append(all, c.add)
+		}
+		if m, p := percentile(all, 50), percentile(all, 95); m != c.median || p != c.p95 {
+			t.Errorf("of %v the median is %d and the 95th percentile %d, want %d and %d", all, m, p, c.median, c.p95)
+		}
+	}
+}

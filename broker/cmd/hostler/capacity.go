@@ -1,0 +1,60 @@
+package main
+
+import (
+	"cmp"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func capacityCommand(a *app) *cobra.Command {
+	var site string
+	c := &cobra.Command{
+		Use: "capacity", Short: "count GPUs by site, SKU and availability", Args: exactly(),
+		Long: `Count GPUs by site, SKU and availability. Healthy are those that are available,
+allocated, in turnover or in maintenance. The minutes are how long the turnovers of
+the last seven days kept a node out of use. -o json counts nodes as well.`,
+		Example: "  hostler capacity\n  hostler capacity --site dc1 -o json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			remote, err := a.connect()
+			if err != nil {
+				return err
+			}
+			k, err := remote.Capacity(c.Context(), site)
+			if err != nil {
+				return err
+			}
+			return a.show(k, nil, func(p *render.Page) { capacityPage(a, p, k) })
+		},
+	}
+	c.Flags().StringVar(&site, "site", "", "only nodes of this site")
+	return c
+}
+
+func capacityPage(a *app, p *render.Page, k *api.Capacity) {
+	whole := func(v int64) string { return strconv.FormatInt(v, 10) }
+	rows := [][]string{}
+	for _, r := range k.Rows {
+		median, p95 := "", ""
+		if r.Turnovers > 0 {
+			median = strconv.FormatFloat(r.TurnoverMedianMinutes, 'f', 1, 64)
+			p95 = strconv.FormatFloat(r.TurnoverP95Minutes, 'f', 1, 64)
+		}
+		rows = append(rows, []string{
+			cmp.Or(r.Site, "-"), cmp.Or(r.SKU, "-"), whole(r.GPUs.Delivered), whole(r.GPUs.Healthy), whole(r.GPUs.Available),
+			whole(r.GPUs.Allocated), whole(r.GPUs.InTurnover), whole(r.GPUs.Held), whole(r.GPUs.Maintenance),
+			whole(r.GPUs.OutOfService), whole(r.GPUs.Unknown), median, p95,
+		})
+	}
+	p.Table([]render.Column{
+		render.Keep("SITE"), render.Keep("SKU"), render.Keep("GPUS"), render.Main("HEALTHY"), render.Keep("AVAILABLE"),
+		render.Main("ALLOCATED"), render.More("IN TURNOVER"), render.Main("HELD"), render.Aside("MAINTENANCE"),
+		render.Aside("OUT OF SERVICE"), render.Aside("UNKNOWN"), render.Aside("MEDIAN MIN"), render.Aside("P95 MIN"),
+	}, rows)
+	if len(rows) == 0 {
+		a.note("no nodes (create one: hostler node create)")
+	}
+}
