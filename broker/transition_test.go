@@ -42,16 +42,6 @@ func whole() string {
 
 // The documentation page shows the same table as the code.
 func TestThePageHasTheTransitions(t *testing.T) {
-	const page, begin, end = "../docs/reference/states.md", "<!-- transitions -->\n", "<!-- /transitions -->\n"
-	raw, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, found := strings.Cut(string(raw), begin)
-	has, after, closed := strings.Cut(rest, end)
-	if !found || !closed {
-		t.Fatalf("%s has no place for the transitions", page)
-	}
 	var want strings.Builder
 	want.WriteString("| from | to | by |\n| --- | --- | --- |\n")
 	for _, from := range NodeStatuses {
@@ -61,13 +51,30 @@ func TestThePageHasTheTransitions(t *testing.T) {
 			}
 		}
 	}
-	if has == want.String() {
+	onStatesPage(t, "transitions", want.String())
+}
+
+// onStatesPage checks that the page of states has a text between the marks of a part.
+func onStatesPage(t *testing.T, part, want string) {
+	t.Helper()
+	const page = "../docs/reference/states.md"
+	begin, end := "<!-- "+part+" -->\n", "<!-- /"+part+" -->\n"
+	raw, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(raw), begin)
+	has, after, closed := strings.Cut(rest, end)
+	if !found || !closed {
+		t.Fatalf("%s has no place for the %s", page, part)
+	}
+	if has == want {
 		return
 	}
 	if !*update {
-		t.Fatalf("the transitions in %s are not those of the code (go test ./broker -update, and read the diff)", page)
+		t.Fatalf("the %s in %s are not those of the code (go test ./broker -update, and read the diff)", part, page)
 	}
-	if err := os.WriteFile(page, []byte(before+begin+want.String()+end+after), 0o644); err != nil {
+	if err := os.WriteFile(page, []byte(before+begin+want+end+after), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -1,0 +1,128 @@
+package broker
+
+import (
+	"slices"
+	"time"
+)
+
+// AllocationStatus is how far an allocation is.
+type AllocationStatus string
+
+// The statuses. AllocationReleased and AllocationFailed are final.
+const (
+	AllocationRequested     AllocationStatus = "requested"      // nodes are claimed, nothing was asked of them
+	AllocationProvisioning  AllocationStatus = "provisioning"   // the nodes are being made ready for the tenant
+	AllocationActive        AllocationStatus = "active"         // the tenant uses the nodes
+	AllocationReleasing     AllocationStatus = "releasing"      // the tenant is removed, and the nodes are cleaned
+	AllocationReleased      AllocationStatus = "released"       // the cleaning is proven
+	AllocationFailed        AllocationStatus = "failed"         // provisioning was given up
+	AllocationReleaseFailed AllocationStatus = "release_failed" // the release's retries are used up
+)
+
+// AllocationStatuses lists all statuses.
+var AllocationStatuses = []AllocationStatus{
+	AllocationRequested, AllocationProvisioning, AllocationActive, AllocationReleasing, AllocationReleased, AllocationFailed,
+	AllocationReleaseFailed,
+}
+
+// Ended reports whether no transition leaves the status. The allocation then holds no node.
+func (s AllocationStatus) Ended() bool { return s == AllocationReleased || s == AllocationFailed }
+
+// AllocationOwner names who makes a transition of an allocation.
+type AllocationOwner string
+
+// The owners.
+const (
+	AllocationWorker  AllocationOwner = "worker"  // the run that provisions or releases
+	AllocationUser    AllocationOwner = "user"    // a member of the project
+	AllocationBilling AllocationOwner = "billing" // the end of a credit or a quota
+	AllocationAdmin   AllocationOwner = "admin"   // a platform admin
+)
+
+// AllocationOwners lists all owners.
+var AllocationOwners = []AllocationOwner{AllocationWorker, AllocationUser, AllocationBilling, AllocationAdmin}
+
+// Allocation is what a project asked for and holds: nodes, or GPUs of a node. The tenant's user on
+// one node is an Occupant.
+type Allocation struct {
+	ID        string
+	ProjectID string
+	Status    AllocationStatus
+	SKU       string
+	Nodes     int    // whole nodes; 0: GPUs of one node
+	GPUs      int    // GPUs of one node; 0: whole nodes
+	Site      string // where its nodes are
+	Image     string // empty: the site's image
+	KeyIDs    []string
+	EndsAt    time.Time // when the allocation is to be released; zero: never
+	Labels    map[string]string
+	NodeIDs   []string // the claimed nodes, by id; the claims end with the allocation
+	// Code says why the allocation failed or its release failed; the tenant may see it. Empty: no
+	// failure.
+	Code           string
+	CertificateIDs []string // of the turnovers that ended the allocation, one a node
+
+	// When a status was reached; zero: never. A retried release keeps ReleasingAt.
+	RequestedAt, ProvisioningAt, ActiveAt, ReleasingAt, ReleasedAt, FailedAt, ReleaseFailedAt time.Time
+}
+
+type allocationEdge struct{ from, to AllocationStatus }
+
+// allocationTransitions is the whole table: each pair of statuses with the owners of the
+// transition. Every pair outside the table is refused.
+var allocationTransitions = map[allocationEdge][]AllocationOwner{
+	{AllocationRequested, AllocationProvisioning}:  {AllocationWorker},
+	{AllocationProvisioning, AllocationActive}:     {AllocationWorker},
+	{AllocationProvisioning, AllocationFailed}:     {AllocationWorker},
+	{AllocationActive, AllocationReleasing}:        {AllocationUser, AllocationBilling, AllocationAdmin},
+	{AllocationReleasing, AllocationReleased}:      {AllocationWorker},
+	{AllocationReleasing, AllocationReleaseFailed}: {AllocationWorker},
+	{AllocationReleaseFailed, AllocationReleasing}: {AllocationUser, AllocationAdmin},
+}
+
+// TransitionAllocation says whether the owner may move an allocation from its status to another. It
+// is the only user of the table. The Code of a failure and the CertificateIDs of a release must be
+// set before. Codes: transition_refused, certificate_missing, failure_code_missing. Staying in the
+// same status is no transition: callers look first.
+func TransitionAllocation(a Allocation, to AllocationStatus, by AllocationOwner) error {
+	owners, ok := allocationTransitions[allocationEdge{a.Status, to}]
+	switch {
+	case !ok:
+		return Errorf(Refused, "transition_refused", "cannot move allocation %s from %s to %s: there is no such transition", a.ID,
+			a.Status, to)
+	case !slices.Contains(owners, by):
+		return Errorf(Refused, "transition_refused", "cannot move allocation %s from %s to %s: %s does not own that transition", a.ID,
+			a.Status, to, by)
+	case to == AllocationReleased && len(a.CertificateIDs) < max(a.Nodes, 1):
+		return Errorf(Refused, "certificate_missing",
+			"cannot release allocation %s: there are %d certificates for its %d nodes (turn each node over first)", a.ID,
+			len(a.CertificateIDs), max(a.Nodes, 1))
+	case (to == AllocationFailed || to == AllocationReleaseFailed) && a.Code == "":
+		return Errorf(Refused, "failure_code_missing", "cannot move allocation %s to %s: the code of the failure is missing", a.ID, to)
+	}
+	return nil
+}
+
+// Reach moves the allocation to a status, at a time.
+func (a *Allocation) Reach(to AllocationStatus, at time.Time) {
+	a.Status = to
+	switch to {
+	case AllocationRequested:
+		a.RequestedAt = at
+	case AllocationProvisioning:
+		a.ProvisioningAt = at
+	case AllocationActive:
+		a.ActiveAt = at
+	case AllocationReleasing:
+		if a.ReleasingAt.IsZero() { // a retry goes on with the same release
+			a.ReleasingAt = at
+		}
+		a.Code = ""
+	case AllocationReleased:
+		a.ReleasedAt = at
+	case AllocationFailed:
+		a.FailedAt = at
+	case AllocationReleaseFailed:
+		a.ReleaseFailedAt = at
+	}
+}
