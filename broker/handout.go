@@ -19,6 +19,7 @@ type Handout struct {
 	RunKind string
 	// Occupants are the tenants' users since the node was last handed out clean.
 	Occupants []Occupant
+	ClaimedBy string // the allocation that holds the node; empty: none
 	// OverrideAt is the last time a platform admin permitted use of the node regardless; zero:
 	// never. Occupants that ended, and certificates issued, before OverrideAt do not count.
 	OverrideAt  time.Time
@@ -111,6 +112,9 @@ func (h Handout) service() (all []Reason) {
 // otherTenants returns the reasons from other allocations on the node since it was last clean.
 func (h Handout) otherTenants(allocation, tenant string) (all []Reason) {
 	add := h.reasonAppender(&all)
+	if h.ClaimedBy != "" && h.ClaimedBy != allocation {
+		add("allocation_live", "release the allocation", "allocation %s holds the node", h.ClaimedBy)
+	}
 	for _, a := range h.Occupants {
 		switch {
 		case a.of(allocation, tenant):

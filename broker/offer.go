@@ -88,7 +88,7 @@ func (o Offer) fault(gpus int) string {
 // sku_unavailable, and allocation_invalid for a request that no SKU could meet.
 func (s SKU) Offers(r AllocationRequest) error {
 	if s.ID == "" {
-		return r.unavailable("there is no SKU of that id")
+		return r.Unavailable("there is no SKU of that id")
 	}
 	o := s.Offer
 	if r.Nodes < 0 || r.GPUs < 0 || (r.Nodes > 0) == (r.GPUs > 0) {
@@ -102,25 +102,25 @@ func (s SKU) Offers(r AllocationRequest) error {
 	}
 	switch {
 	case count == 0 && o.Shape == GPUSlice:
-		return r.unavailable("the SKU is offered as slices of a node (ask for gpus)")
+		return r.Unavailable("the SKU is offered as slices of a node (ask for gpus)")
 	case count == 0:
-		return r.unavailable("the SKU is offered as whole nodes (ask for nodes)")
+		return r.Unavailable("the SKU is offered as whole nodes (ask for nodes)")
 	case count > most:
-		return r.unavailable("an allocation has at most %d %s", most, unit)
+		return r.Unavailable("an allocation has at most %d %s", most, unit)
 	case len(o.AllowedCounts) > 0 && !slices.Contains(o.AllowedCounts, count):
-		return r.unavailable("%d %s are not offered (offered counts: %s)", count, unit,
+		return r.Unavailable("%d %s are not offered (offered counts: %s)", count, unit,
 			strings.Trim(strings.ReplaceAll(fmt.Sprint(o.AllowedCounts), " ", ", "), "[]"))
 	case r.Site != "" && len(o.Sites) > 0 && !slices.Contains(o.Sites, r.Site):
-		return r.unavailable("the SKU is not offered at site %s (offered at: %s)", cleanText(r.Site), strings.Join(o.Sites, ", "))
+		return r.Unavailable("the SKU is not offered at site %s (offered at: %s)", cleanText(r.Site), strings.Join(o.Sites, ", "))
 	case r.Image != "" && len(o.Images) == 0:
-		return r.unavailable("the SKU offers no choice of image (ask without an image)")
+		return r.Unavailable("the SKU offers no choice of image (ask without an image)")
 	case r.Image != "" && !slices.Contains(o.Images, r.Image):
-		return r.unavailable("image %s is not offered (offered images: %s)", cleanText(r.Image), strings.Join(o.Images, ", "))
+		return r.Unavailable("image %s is not offered (offered images: %s)", cleanText(r.Image), strings.Join(o.Images, ", "))
 	}
 	return nil
 }
 
-// unavailable is the refusal of a request. Code: sku_unavailable.
-func (r AllocationRequest) unavailable(format string, args ...any) *Error {
+// Unavailable is the refusal of a request. Code: sku_unavailable.
+func (r AllocationRequest) Unavailable(format string, args ...any) *Error {
 	return Errorf(Refused, "sku_unavailable", "cannot allocate SKU %s: "+format, append([]any{cleanText(r.SKU)}, args...)...)
 }

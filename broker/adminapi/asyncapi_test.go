@@ -100,6 +100,9 @@ var eventConstants = map[string]string{
 	"SilentEvent": store.SilentEvent, "HeardEvent": store.HeardEvent, "ProfilesStoppedEvent": store.ProfilesStoppedEvent,
 	"TerminalOpenedEvent": store.TerminalOpenedEvent, "TerminalJoinedEvent": store.TerminalJoinedEvent, "TerminalAttachedEvent": store.TerminalAttachedEvent,
 	"TerminalDetachedEvent": store.TerminalDetachedEvent, "TerminalEndedEvent": store.TerminalEndedEvent, "RecordingBrokenEvent": store.RecordingBrokenEvent,
+	"ProvisioningRequestedEvent": store.ProvisioningRequestedEvent, "ProvisioningActiveEvent": store.ProvisioningActiveEvent,
+	"ProvisioningFailedEvent": store.ProvisioningFailedEvent, "ReleasingRequestedEvent": store.ReleasingRequestedEvent,
+	"ReleasingCompletedEvent": store.ReleasingCompletedEvent, "ReleaseFailedEvent": store.ReleaseFailedEvent,
 	"AgentUpdatedEvent": broker.AgentUpdatedEvent, "AgentUpdateFailedEvent": broker.AgentUpdateFailedEvent, "AgentRolledBackEvent": broker.AgentRolledBackEvent,
 }
 

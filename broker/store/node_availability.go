@@ -172,7 +172,10 @@ func (t *tx) tellAvailability(ctx context.Context, h broker.Handout, from, to br
 	if len(codes) > 0 {
 		data["code"] = codes[0]
 	}
-	if len(h.Occupants) > 0 {
+	switch {
+	case h.ClaimedBy != "":
+		data["allocation_id"] = h.ClaimedBy
+	case len(h.Occupants) > 0:
 		data["allocation_id"] = h.Occupants[0].ID // a live one, or the last that ended without a certificate
 	}
 	if h.RunID != "" {

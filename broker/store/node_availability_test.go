@@ -244,6 +244,14 @@ func TestFactsAboutANodeAreHinted(t *testing.T) {
 			must(db.Enroll(ctx, in))(t)
 			must(db.Transition(ctx, admin, "n-gpu-2", store.Change{To: broker.Active, By: broker.OwnerOnboarding, Reason: "test"}))(t)
 		}},
+		{"a claim", func() {
+			offered(t, db, "h100")
+			ok(t, store.Exec(ctx, db, `UPDATE nodes SET sku = 'h100' WHERE id = '`+n.ID+`'`))
+			must(asks(db, "claims", "h100", 1))(t)
+		}},
+		{"its end", func() {
+			walk(t, db, must(db.Allocation(ctx, "claims"))(t), waysTo[broker.AllocationFailed]...)
+		}},
 	} {
 		for len(hints) > 0 {
 			<-hints

@@ -45,6 +45,11 @@ func handout(ctx context.Context, r sqlkit.Runner, n broker.Node, now time.Time)
 	if h.Occupants, err = occupants(ctx, r, n.ID, `certified_by = ''`); err != nil {
 		return h, err
 	}
+	err = r.QueryRowContext(ctx, `SELECT allocation_id FROM allocation_claims WHERE node_id = $1 AND ended_at = 0`,
+		n.ID).Scan(&h.ClaimedBy)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return h, err
+	}
 	if h.Certificate, err = lastCertificate(ctx, r, n.ID); err != nil {
 		return h, err
 	}

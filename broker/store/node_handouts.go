@@ -27,7 +27,7 @@ func handouts(ctx context.Context, r sqlkit.Runner, nodeIDs []string, now time.T
 		n := &f.Node
 		err = row.Scan(&n.ID, &n.Site, &n.Status, &n.TurnoverOwed,
 			sqlkit.ScanMicros(&n.LastAgentContactAt), sqlkit.ScanMicros(&f.OverrideAt),
-			&f.RunID, &f.Run, &f.RunKind,
+			&f.RunID, &f.Run, &f.RunKind, &f.ClaimedBy,
 			&c.ID, &c.MeetsPolicy, sqlkit.ScanMicros(&c.IssuedAt), sqlkit.ScanMicros(&c.ValidUntil), &f.word, &f.codes)
 		if c.ID != "" {
 			f.Certificate = &c
@@ -35,6 +35,7 @@ func handouts(ctx context.Context, r sqlkit.Runner, nodeIDs []string, now time.T
 		return f, err
 	}, `SELECT nodes.id, nodes.site, nodes.status, nodes.turnover_owed, nodes.last_contact_at, nodes.override_at,
 			COALESCE(k.id, ''), COALESCE(k.status, ''), COALESCE(k.kind, ''),
+			COALESCE((SELECT allocation_id FROM allocation_claims WHERE node_id = nodes.id AND ended_at = 0), ''),
 			COALESCE(c.id, ''), COALESCE(c.meets_policy, FALSE), COALESCE(c.issued_at, 0), COALESCE(c.valid_until, 0),
 			COALESCE(a.word, ''), COALESCE(a.codes, '')
 		FROM nodes LEFT JOIN node_availability a ON a.node_id = nodes.id

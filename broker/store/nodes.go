@@ -203,7 +203,7 @@ func (db *DB) ListNodes(ctx context.Context, f NodeFilter) (page []broker.Node, 
 		if err != nil {
 			return nil, "", err
 		}
-		if !hasLabels(n, f.Labels) {
+		if !hasLabels(n.Labels, f.Labels) {
 			continue
 		}
 		if f.Limit > 0 && len(page) == f.Limit {
@@ -214,9 +214,9 @@ func (db *DB) ListNodes(ctx context.Context, f NodeFilter) (page []broker.Node, 
 	return page, "", rows.Err()
 }
 
-func hasLabels(n broker.Node, want map[string]string) bool {
+func hasLabels(has, want map[string]string) bool {
 	for k, v := range want {
-		if n.Labels[k] != v {
+		if has[k] != v {
 			return false
 		}
 	}

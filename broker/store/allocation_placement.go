@@ -1,0 +1,241 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
+)
+
+// NewAllocation is a request for nodes, as a project makes it.
+type NewAllocation struct {
+	ID        string
+	ProjectID string
+	broker.AllocationRequest
+	KeyIDs []string
+	EndsAt time.Time // zero: no end
+	Labels map[string]string
+}
+
+// CreateAllocation claims nodes for a project: all that were asked for, at one site, or none.
+// Allocation, claims, event and audit row are one transaction. A refusal is audited. Codes:
+// allocation_invalid, sku_unavailable, allocation_exists.
+func (db *DB) CreateAllocation(ctx context.Context, actor broker.Actor, n NewAllocation) (made broker.Allocation, err error) {
+	if n.ID == "" || n.ProjectID == "" || !n.EndsAt.IsZero() && !n.EndsAt.After(db.Now()) {
+		return made, broker.Errorf(broker.Invalid, "allocation_invalid",
+			"cannot allocate SKU %s: the allocation needs an id, a project, and an end that lies ahead", n.SKU)
+	}
+	create := func(wait bool) error {
+		return db.write(ctx, func(ctx context.Context, t *tx) (err error) {
+			made, err = t.createAllocation(ctx, actor, n, wait)
+			return err
+		})
+	}
+	if err = create(false); errors.Is(err, errContended) {
+		err = create(true)
+	}
+	return made, err
+}
+
+// errContended says that nodes were passed over because other transactions hold them: only a
+// transaction that waits for them knows whether they are free.
+var errContended = errors.New("nodes are locked by other transactions")
+
+func (t *tx) createAllocation(ctx context.Context, actor broker.Actor, n NewAllocation, wait bool) (a broker.Allocation, err error) {
+	e := broker.AuditEntry{Actor: actor.Name, Action: "allocation.create", Subject: "allocation/" + n.ID}
+	s, err := sku(ctx, t, n.SKU, "")
+	if err != nil && broker.AsError(err).Code != "sku_not_found" {
+		return a, err
+	}
+	if err := s.Offers(n.AllocationRequest); err != nil {
+		return a, refuse(broker.AsError(err), e)
+	}
+	if s.Offer.Shape != broker.BareMetal {
+		return a, refuse(n.Unavailable("this release does not place slices of a node"), e)
+	}
+	if err := t.passFreezes(ctx); err != nil {
+		return a, err
+	}
+	p := placement{tx: t, n: n, offered: s.Offer.Sites, wait: wait}
+	site, nodes, err := p.find(ctx)
+	switch {
+	case err != nil:
+		return a, err
+	case len(nodes) == 0 && p.passedOver && !wait:
+		return a, errContended
+	case len(nodes) == 0:
+		return a, refuse(n.Unavailable("no site has %d nodes free (ask for fewer nodes, for another site, or later)", n.Nodes), e)
+	}
+	labels := map[string]string{}
+	maps.Copy(labels, n.Labels)
+	a = broker.Allocation{
+		ID: n.ID, ProjectID: n.ProjectID, SKU: n.SKU, Nodes: n.Nodes, Site: site, Image: n.Image, EndsAt: n.EndsAt,
+		KeyIDs: append([]string{}, n.KeyIDs...), Labels: labels, NodeIDs: nodes, CertificateIDs: []string{},
+	}
+	a.Reach(broker.AllocationRequested, t.clock())
+	if err := t.insertAllocation(ctx, a); err != nil {
+		return a, err
+	}
+	if err := t.tellAllocation(ctx, a, "", actor.Name, ""); err != nil {
+		return a, err
+	}
+	e.After = small("project", a.ProjectID, "sku", a.SKU, "site", a.Site, "nodes", a.NodeIDs)
+	return a, t.audit(ctx, e)
+}
+
+func (t *tx) insertAllocation(ctx context.Context, a broker.Allocation) error {
+	rows, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO tenant_allocations (`+allocationColumns+`)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, '', '[]', $12, 0, 0, 0, 0, 0, 0) ON CONFLICT (id) DO NOTHING`,
+		a.ID, a.ProjectID, string(a.Status), a.SKU, a.Nodes, a.GPUs, a.Site, a.Image, sqlkit.JSON(a.KeyIDs), sqlkit.Micros(a.EndsAt),
+		sqlkit.JSON(a.Labels), sqlkit.Micros(a.RequestedAt)))
+	if err != nil {
+		return err
+	}
+	if rows == 0 {
+		return broker.Errorf(broker.Refused, "allocation_exists", "cannot create allocation %s: an allocation of that id exists", a.ID)
+	}
+	for _, node := range a.NodeIDs {
+		if _, err := t.ExecContext(ctx, `INSERT INTO allocation_claims (allocation_id, node_id, since, ended_at) VALUES ($1, $2, $3, 0)`,
+			a.ID, node, sqlkit.Micros(a.RequestedAt)); err != nil {
+			return err
+		}
+		t.hint(HintNode, node)
+	}
+	return nil
+}
+
+// placement looks for nodes within a transaction, and locks them. The order of the locks is the
+// same in every transaction that waits: by site, then by node.
+type placement struct {
+	*tx
+	n       NewAllocation
+	offered []string // sites; empty: all
+	wait    bool     // for locks; false: locked nodes are passed over
+	// passedOver: nodes that might have been found are locked by other transactions.
+	passedOver bool
+}
+
+// find returns the first site with enough nodes, and those nodes. No nodes: there is no such site.
+func (p *placement) find(ctx context.Context) (site string, nodes []string, err error) {
+	sites, err := p.sites(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, site := range sites {
+		nodes, err := p.findAt(ctx, site)
+		if err != nil || len(nodes) == p.n.Nodes {
+			return site, nodes, err
+		}
+	}
+	return "", nil, nil
+}
+
+// sites returns the sites to look at, in the order of the locks.
+func (p *placement) sites(ctx context.Context) ([]string, error) {
+	switch {
+	case p.n.Site != "":
+		return []string{p.n.Site}, nil
+	case len(p.offered) > 0:
+		return slices.Sorted(slices.Values(p.offered)), nil
+	}
+	return p.distinctSites(ctx)
+}
+
+// distinctSites returns the sites with nodes of the SKU. It looks from site to site in the index:
+// there are few sites and many nodes.
+func (p *placement) distinctSites(ctx context.Context) (sites []string, err error) {
+	const after = `SELECT site FROM nodes WHERE sku = $1 AND site > $2 ORDER BY site LIMIT 1`
+	first := strings.Replace(after, ">", ">=", 1) // the site of nodes without a site is empty
+	for query, last := first, ""; ; query = after {
+		err := p.QueryRowContext(ctx, query, p.n.SKU, last).Scan(&last)
+		if errors.Is(err, sql.ErrNoRows) {
+			return sites, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		sites = append(sites, last)
+	}
+}
+
+// candidates selects the nodes to look at. The selection leaves out only nodes that
+// broker.Handout refuses for certain; Handout judges the rest.
+func (p *placement) candidates() (w sqlkit.Where) {
+	w.Add("sku = ?", p.n.SKU)
+	w.Add("status = ?", string(broker.Active))
+	w.Add("turnover_owed = ?", false)
+	w.Add("NOT EXISTS (SELECT 1 FROM allocation_claims c WHERE c.node_id = nodes.id AND c.ended_at = 0)")
+	return w
+}
+
+// findAt returns up to the number of nodes asked for, at a site. It locks few more nodes than it
+// returns, so that other transactions find theirs.
+func (p *placement) findAt(ctx context.Context, site string) (nodes []string, err error) {
+	var looked []string
+	last := ""
+	for len(nodes) < p.n.Nodes {
+		ids, err := p.lock(ctx, site, last, p.n.Nodes-len(nodes))
+		if err != nil {
+			return nil, err
+		}
+		if len(ids) == 0 {
+			break
+		}
+		for _, id := range ids {
+			fits, err := p.fits(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			if fits {
+				nodes = append(nodes, id)
+			}
+		}
+		looked, last = append(looked, ids...), ids[len(ids)-1]
+	}
+	if len(nodes) < p.n.Nodes && !p.wait {
+		w := p.candidates()
+		w.Add("site = ?", site)
+		now, err := p.ids(ctx, w, "")
+		if err != nil {
+			return nil, err
+		}
+		p.passedOver = p.passedOver || slices.ContainsFunc(now, func(id string) bool { return !slices.Contains(looked, id) })
+	}
+	return nodes, nil
+}
+
+// lock locks the next candidates of a site after a node.
+func (p *placement) lock(ctx context.Context, site, after string, most int) ([]string, error) {
+	w := p.candidates()
+	w.Add("site = ?", site)
+	w.Add("id > ?", after)
+	lock := p.ForUpdate()
+	if !p.wait {
+		lock += p.SkipLocked()
+	}
+	limit := w.Limit(most) // adds an argument to w
+	return p.ids(ctx, w, limit+lock)
+}
+
+func (p *placement) ids(ctx context.Context, w sqlkit.Where, tail string) ([]string, error) {
+	return sqlkit.Collect(ctx, p, func(row sqlkit.Row) (id string, err error) { return id, row.Scan(&id) },
+		`SELECT id FROM nodes`+w.String()+` ORDER BY id`+tail, w.Args...)
+}
+
+// fits reports whether a locked node may be handed to the allocation. The facts are read after the
+// lock was granted: whoever held the lock before may have claimed the node. No tenant is given to
+// the judge, because a node that the same tenant has left is turned over, too.
+func (p *placement) fits(ctx context.Context, id string) (bool, error) {
+	n, err := node(ctx, p, id, "")
+	if err != nil {
+		return false, err
+	}
+	h, err := handout(ctx, p, n, p.clock())
+	return err == nil && len(h.Reasons(p.n.ID, "")) == 0, err
+}

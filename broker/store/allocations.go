@@ -1,0 +1,252 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store/sqlkit"
+)
+
+// Types of events about allocations. Reaching provisioning has no event.
+const (
+	ProvisioningRequestedEvent = "provisioning.requested"
+	ProvisioningActiveEvent    = "provisioning.active"
+	ProvisioningFailedEvent    = "provisioning.failed"
+	ReleasingRequestedEvent    = "provisioning.releasing.requested"
+	ReleasingCompletedEvent    = "provisioning.releasing.completed"
+	ReleaseFailedEvent         = "provisioning.release_failed"
+)
+
+// allocationEvents are the events of the statuses.
+var allocationEvents = map[broker.AllocationStatus]string{
+	broker.AllocationRequested: ProvisioningRequestedEvent, broker.AllocationActive: ProvisioningActiveEvent,
+	broker.AllocationFailed: ProvisioningFailedEvent, broker.AllocationReleasing: ReleasingRequestedEvent,
+	broker.AllocationReleased: ReleasingCompletedEvent, broker.AllocationReleaseFailed: ReleaseFailedEvent,
+}
+
+const allocationColumns = `id, project_id, status, sku, nodes, gpus, site, image, key_ids, ends_at, labels, code, certificate_ids,
+	requested_at, provisioning_at, active_at, releasing_at, released_at, failed_at, release_failed_at`
+
+func scanAllocation(row sqlkit.Row) (a broker.Allocation, err error) {
+	err = row.Scan(&a.ID, &a.ProjectID, &a.Status, &a.SKU, &a.Nodes, &a.GPUs, &a.Site, &a.Image, sqlkit.ScanJSON(&a.KeyIDs),
+		sqlkit.ScanMicros(&a.EndsAt), sqlkit.ScanJSON(&a.Labels), &a.Code, sqlkit.ScanJSON(&a.CertificateIDs),
+		sqlkit.ScanMicros(&a.RequestedAt), sqlkit.ScanMicros(&a.ProvisioningAt), sqlkit.ScanMicros(&a.ActiveAt),
+		sqlkit.ScanMicros(&a.ReleasingAt), sqlkit.ScanMicros(&a.ReleasedAt), sqlkit.ScanMicros(&a.FailedAt),
+		sqlkit.ScanMicros(&a.ReleaseFailedAt))
+	return a, err
+}
+
+// allocation reads an allocation with its nodes. Code: allocation_not_found.
+func allocation(ctx context.Context, r sqlkit.Runner, id, lock string) (broker.Allocation, error) {
+	a, err := scanAllocation(r.QueryRowContext(ctx, `SELECT `+allocationColumns+` FROM tenant_allocations WHERE id = $1`+lock, id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return a, broker.Errorf(broker.NotFound, "allocation_not_found", "there is no allocation %q", id)
+	}
+	if err == nil {
+		a.NodeIDs, err = claimed(ctx, r, id)
+	}
+	return a, err
+}
+
+// claimed returns the nodes of an allocation, ended claims included, ordered by id.
+func claimed(ctx context.Context, r sqlkit.Runner, id string) ([]string, error) {
+	return sqlkit.Collect(ctx, r, func(row sqlkit.Row) (node string, err error) { return node, row.Scan(&node) },
+		`SELECT node_id FROM allocation_claims WHERE allocation_id = $1 ORDER BY node_id`, id)
+}
+
+// Allocation finds an allocation by its id. Code: allocation_not_found.
+func (db *DB) Allocation(ctx context.Context, id string) (broker.Allocation, error) {
+	return allocation(ctx, db.reader(), id, "")
+}
+
+// AllocationFilter selects allocations; an empty field adds no condition.
+type AllocationFilter struct {
+	ProjectID, SKU string
+	Statuses       []broker.AllocationStatus
+	Sites          []string // nil: all
+	Labels         map[string]string
+	After          string // cursor: the id of the last allocation of the previous page
+	Limit          int    // 0: no limit
+}
+
+// Allocations returns a page, newest first, and the cursor of the next page ("" at the end).
+func (db *DB) Allocations(ctx context.Context, f AllocationFilter) (page []broker.Allocation, next string, err error) {
+	var w sqlkit.Where
+	w.Equal("project_id", f.ProjectID)
+	w.Equal("sku", f.SKU)
+	sqlkit.In(&w, "status", f.Statuses)
+	sqlkit.In(&w, "site", f.Sites)
+	if f.After != "" {
+		w.Add("(requested_at, id) < (SELECT requested_at, id FROM tenant_allocations WHERE id = ?)", f.After)
+	}
+	rows, err := db.reader().QueryContext(ctx, `SELECT `+allocationColumns+` FROM tenant_allocations`+w.String()+
+		` ORDER BY requested_at DESC, id DESC`, w.Args...)
+	if err != nil {
+		return nil, "", err
+	}
+	defer rows.Close() //nolint:errcheck // Err says it
+	for rows.Next() {
+		a, err := scanAllocation(rows)
+		if err != nil {
+			return nil, "", err
+		}
+		if !hasLabels(a.Labels, f.Labels) {
+			continue
+		}
+		if f.Limit > 0 && len(page) == f.Limit {
+			next = page[len(page)-1].ID
+			break
+		}
+		page = append(page, a)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		return nil, "", err
+	}
+	return page, next, db.addClaims(ctx, page)
+}
+
+// addClaims fills in the nodes of a page of allocations.
+func (db *DB) addClaims(ctx context.Context, page []broker.Allocation) error {
+	at, ids := make(map[string]*broker.Allocation, len(page)), make([]string, len(page))
+	for i := range page {
+		at[page[i].ID], ids[i] = &page[i], page[i].ID
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	var w sqlkit.Where
+	sqlkit.In(&w, "allocation_id", ids)
+	_, err := sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (none struct{}, err error) {
+		var id, node string
+		if err := row.Scan(&id, &node); err != nil {
+			return none, err
+		}
+		at[id].NodeIDs = append(at[id].NodeIDs, node)
+		return none, nil
+	}, `SELECT allocation_id, node_id FROM allocation_claims`+w.String()+` ORDER BY node_id`, w.Args...)
+	return err
+}
+
+// AllocationChange is a change of an allocation's status.
+type AllocationChange struct {
+	To             broker.AllocationStatus
+	By             broker.AllocationOwner
+	Reason         string
+	Code           string   // of a failure
+	CertificateIDs []string // of the turnovers that a release ends with
+	CorrelationID  string
+}
+
+// TransitionAllocation changes an allocation's status, if broker.TransitionAllocation permits the
+// change. An allocation that already has the status keeps it, without an error. Status, claims,
+// event and audit row are one transaction. The time of the status is the clock's at the write, not
+// at the beginning of the transaction, which may have waited. A refusal is audited. Codes:
+// allocation_not_found, transition_refused, certificate_missing, certificate_falls_short,
+// failure_code_missing.
+func (db *DB) TransitionAllocation(
+	ctx context.Context, actor broker.Actor, id string, c AllocationChange,
+) (a broker.Allocation, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		before, err := allocation(ctx, t, id, t.ForUpdate())
+		if err != nil {
+			return err
+		}
+		a = before
+		if a.Status == c.To {
+			return nil
+		}
+		e := broker.AuditEntry{
+			Actor: actor.Name, Action: "allocation.transition", Subject: "allocation/" + id, Reason: c.Reason,
+			CorrelationID: c.CorrelationID, Before: small("status", a.Status),
+		}
+		a.Code = c.Code
+		if c.To == broker.AllocationReleased {
+			a.CertificateIDs = c.CertificateIDs
+		}
+		if err := broker.TransitionAllocation(a, c.To, c.By); err != nil {
+			return refuse(broker.AsError(err), e)
+		}
+		if c.To == broker.AllocationReleased {
+			if err := t.cleanSince(ctx, a); err != nil {
+				if r, ok := errors.AsType[*broker.Error](err); ok {
+					return refuse(r, e)
+				}
+				return err
+			}
+		}
+		a.Reach(c.To, t.clock())
+		if err := t.saveStatus(ctx, a); err != nil {
+			return err
+		}
+		if err := t.tellAllocation(ctx, a, before.Status, actor.Name, c.CorrelationID); err != nil {
+			return err
+		}
+		e.After = small("status", a.Status, "owner", c.By, "code", a.Code, "certificates", a.CertificateIDs)
+		return t.audit(ctx, e)
+	})
+	return a, err
+}
+
+// saveStatus writes what a transition changes. The claims of an allocation that ended end with it.
+func (t *tx) saveStatus(ctx context.Context, a broker.Allocation) error {
+	us := sqlkit.Micros
+	if _, err := t.ExecContext(ctx, `UPDATE tenant_allocations SET status = $1, code = $2, certificate_ids = $3, provisioning_at = $4,
+		active_at = $5, releasing_at = $6, released_at = $7, failed_at = $8, release_failed_at = $9 WHERE id = $10`,
+		string(a.Status), a.Code, sqlkit.JSON(a.CertificateIDs), us(a.ProvisioningAt), us(a.ActiveAt), us(a.ReleasingAt),
+		us(a.ReleasedAt), us(a.FailedAt), us(a.ReleaseFailedAt), a.ID); err != nil || !a.Status.Ended() {
+		return err
+	}
+	for _, node := range a.NodeIDs {
+		t.hint(HintNode, node)
+	}
+	_, err := t.ExecContext(ctx, `UPDATE allocation_claims SET ended_at = $1 WHERE allocation_id = $2 AND ended_at = 0`,
+		us(t.clock()), a.ID)
+	return err
+}
+
+// cleanSince refuses a release unless each node of the allocation has one of its certificates,
+// which meets the policy and was issued after the release began. Code: certificate_falls_short.
+func (t *tx) cleanSince(ctx context.Context, a broker.Allocation) error {
+	proven := map[string]bool{}
+	for _, id := range a.CertificateIDs {
+		var nodeID string
+		var meets bool
+		var issued time.Time
+		err := t.QueryRowContext(ctx, `SELECT node_id, meets_policy, issued_at FROM clean_certificates WHERE id = $1`, id).
+			Scan(&nodeID, &meets, sqlkit.ScanMicros(&issued))
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return err
+		}
+		if err == nil && meets && issued.After(a.ReleasingAt) {
+			proven[nodeID] = true
+		}
+	}
+	for _, nodeID := range a.NodeIDs {
+		if !proven[nodeID] {
+			return broker.Errorf(broker.Refused, "certificate_falls_short",
+				"cannot release allocation %s: node %s has no certificate that meets the policy and was issued after the release began (turn the node over)", a.ID, nodeID)
+		}
+	}
+	return nil
+}
+
+// tellAllocation announces a status of an allocation. The event names no node: projects read it.
+func (t *tx) tellAllocation(
+	ctx context.Context, a broker.Allocation, from broker.AllocationStatus, by, correlationID string,
+) error {
+	typ, announced := allocationEvents[a.Status]
+	if !announced {
+		return nil
+	}
+	return t.send(ctx, told{
+		Site: a.Site, CorrelationID: correlationID,
+		Message: chain.Message{Type: typ, Subject: "allocation/" + a.ID, Data: map[string]any{
+			"allocation_id": a.ID, "project_id": a.ProjectID, "from": from, "to": a.Status, "sku": a.SKU, "nodes": a.Nodes,
+			"gpus": a.GPUs, "site": a.Site, "code": a.Code, "certificate_ids": a.CertificateIDs, "by": by,
+		}},
+	})
+}
