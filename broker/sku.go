@@ -26,8 +26,9 @@ type SKU struct {
 	ScrubFloor     ScrubFloor
 	// DPUDisks says that a DPU may present the disks to such machines: an erase then reaches only
 	// as far as the DPU permits.
-	DPUDisks  bool
-	Offer     Offer
+	DPUDisks bool
+	// Offer is not part of the state of runs, which keep the SKU that they began with.
+	Offer     Offer `json:"-"`
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }

@@ -100,6 +100,7 @@ func membersOf(t reflect.Type, seen map[reflect.Type]bool) (members []string) {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
+		case name == "-": // has no JSON
 		case f.Anonymous && name == "" && f.Type.Kind() == reflect.Struct:
 			members = append(members, membersOf(f.Type, seen)...)
 		case f.IsExported():
