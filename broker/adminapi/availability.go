@@ -1,12 +1,15 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -38,6 +41,19 @@ func (a *API) addAvailability(ctx context.Context, nodes []api.Node) error {
 		nodes[i].NodeAvailability = api.NodeAvailability{
 			Availability: string(r.Word), AvailabilityCodes: r.Codes, AvailabilitySince: r.Since, AvailabilityAt: r.At,
 		}
+	}
+	return err
+}
+
+// leftAlone adds alerts for sites with nodes whose tenant has left, and which nobody turns over.
+func (a *API) leftAlone(ctx context.Context, out *api.Status, sites []string) error {
+	all, err := a.c.DB.LeftAlone(ctx, sites)
+	for _, l := range all {
+		out.Alerts = append(out.Alerts, api.Alert{
+			Code: "turnover_not_begun", Since: l.Since,
+			Message: fmt.Sprintf("site %s: %d nodes whose tenant left more than %v ago idle, because no turnover has begun (hostler node list --availability in_turnover,held; then hostler decommission start NODE --mode soft_reset --reason R)",
+				cmp.Or(l.Site, "none"), l.Nodes, store.TurnoverWithin),
+		})
 	}
 	return err
 }

@@ -1,12 +1,16 @@
 package adminapi_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 func TestANodeCarriesItsAvailability(t *testing.T) {
@@ -47,6 +51,31 @@ func TestANodeCarriesItsAvailability(t *testing.T) {
 	if a := b.Ask(t, b.Token, http.MethodGet, "/nodes?availability=broken", nil); a.Code() != "availability_unknown" {
 		t.Errorf("a misspelled filter gives %s", a.Body)
 	}
+}
+
+// The status names sites with nodes that nobody turns over.
+func TestTheStatusTellsOfNodesThatNobodyTurnsOver(t *testing.T) {
+	b := servertest.Start(t)
+	n := b.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
+	alert := func() (message string) {
+		for _, a := range servertest.Must[api.Status](t, b, http.MethodGet, "/status", nil).Alerts {
+			if a.Code == "turnover_not_begun" {
+				message = a.Message
+			}
+		}
+		return message
+	}
+	n.LetIn(t, "a-1", "alice")
+	if got := alert(); got != "" {
+		t.Fatalf("with a tenant: %s", got)
+	}
+	servertest.Must[api.Task](t, b, http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{
+		Type: "allocation.revoke_user", Params: json.RawMessage(`{"allocation_id":"a-1","username":"alice"}`),
+	})
+	d, task := n.Next(t)
+	n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, taskcatalog.RevokeUserResult{Existed: true}, taskcatalog.Report{})
+	b.Advance(store.TurnoverWithin + time.Minute)
+	servertest.Eventually(t, "the alert", func() bool { return strings.HasPrefix(alert(), "site dc1: 1 nodes whose tenant left") })
 }
 
 // A token of a site counts the nodes of its site.

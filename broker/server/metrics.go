@@ -134,6 +134,8 @@ var (
 
 	silentDesc = prometheus.NewDesc("hostler_silent_nodes",
 		"Active and offline nodes without contact for more than three minutes, by status; active ones are those that a guard keeps from being marked offline.", []string{"status"}, nil)
+	leftAloneDesc = prometheus.NewDesc("hostler_turnovers_not_begun",
+		"Nodes whose tenant left more than an hour ago and for which no turnover has begun.", nil, nil)
 	silentSitesDesc = prometheus.NewDesc("hostler_silent_sites", "Sites with silent nodes of which no node makes contact.", nil, nil)
 	heldDesc        = prometheus.NewDesc("hostler_held_back", "Work that a guard stopped until an operator acts, by kind.",
 		[]string{"what"}, nil)
@@ -157,7 +159,7 @@ var (
 func (i *inventory) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		nodesDesc, statusesDesc, tasksDesc, trustDesc, upDesc, restoreHoldDesc, frozenAllDesc, frozenSitesDesc,
-		unreachableDesc, keysDesc, keysAskedDesc, runsDesc, unplacedDesc, lagDesc, silentDesc, silentSitesDesc, heldDesc,
+		unreachableDesc, keysDesc, keysAskedDesc, runsDesc, unplacedDesc, lagDesc, silentDesc, silentSitesDesc, heldDesc, leftAloneDesc,
 	} {
 		out <- d
 	}
@@ -206,6 +208,7 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 	gauge(silentDesc, float64(seen.SilentActive), string(broker.Active))
 	gauge(silentDesc, float64(seen.SilentOffline), string(broker.Offline))
 	gauge(silentSitesDesc, float64(seen.SilentSites))
+	gauge(leftAloneDesc, float64(seen.LeftAlone))
 	for what, n := range seen.Held {
 		gauge(heldDesc, float64(n), what)
 	}

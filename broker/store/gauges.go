@@ -18,6 +18,7 @@ type Gauges struct {
 	Lag                         time.Duration  // the age of the oldest unplaced event; 0: none
 	SilentActive, SilentOffline int            // nodes of these statuses that are not heard
 	SilentSites                 int            // sites without any heard node
+	LeftAlone                   int            // nodes that a tenant left, and for which no turnover has begun in time
 	Held                        map[string]int // stopped by guards until a person decides, by kind; of HeldReconciliation: sites
 	KeysRefused                 int            // active sites whose MAAS refused their key at the last check
 	KeysAsked                   time.Time      // the oldest check of an active site's key; zero: no key
@@ -67,6 +68,13 @@ func (db *DB) Gauges(ctx context.Context) (g Gauges, err error) {
 		if c.Silent() {
 			g.SilentSites++
 		}
+	}
+	alone, err := db.LeftAlone(ctx, nil)
+	if err != nil {
+		return g, err
+	}
+	for _, l := range alone {
+		g.LeftAlone += l.Nodes
 	}
 	held, err := db.HeldBack(ctx, nil)
 	if err != nil {

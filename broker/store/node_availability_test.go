@@ -122,6 +122,39 @@ func stopped(t testing.TB, db *store.DB, run string, status chain.Status) {
 	}))(t)
 }
 
+// A node that its tenant left and that nobody turns over is counted once its time is up, until a
+// turnover begins.
+func TestANodeThatNobodyTurnsOverIsCounted(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n, other := memberAt(t, db, "left", "dc1"), memberAt(t, db, "other", "dc2")
+		for _, m := range []broker.Node{n, other} {
+			ok(t, db.SaveBaseline(ctx, admin, m.ID, "sha256:b", []byte("{}"), "test"))
+			must(db.Transition(ctx, admin, m.ID, store.Change{To: broker.Active, By: broker.OwnerOnboarding, Reason: "test"}))(t)
+			ends(t, db, must(letsIn(db, m, "a-"+m.Hostname, "acme", true))(t), done)
+		}
+		left := clock.Now()
+		leaves(t, db, n, "a-left")
+		is := func(when string, want ...store.LeftAlone) {
+			t.Helper()
+			swept(t, db)
+			if got := must(db.LeftAlone(ctx, nil))(t); !slices.Equal(got, want) {
+				t.Fatalf("%s: %+v, want %+v", when, got, want)
+			}
+			if g := must(db.Gauges(ctx))(t); g.LeftAlone != len(want) {
+				t.Fatalf("%s: the gauge is %d", when, g.LeftAlone)
+			}
+		}
+		is("in time")
+		clock.Advance(store.TurnoverWithin + time.Second)
+		is("late, and silent, too", store.LeftAlone{Site: "dc1", Nodes: 1, Since: left})
+		if got := must(db.LeftAlone(ctx, []string{"dc2"}))(t); len(got) != 0 {
+			t.Errorf("at another site: %+v", got)
+		}
+		takesNode(t, db, n, "r-1", "node.decommission/soft_reset")
+		is("begun")
+	})
+}
+
 // The word keeps its time while its codes change. A sweep confirms the word, and writes nothing else.
 func TestAWordKeepsItsTime(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {

@@ -46,3 +46,28 @@ func (db *DB) TurnoverTimes(ctx context.Context, sites []string, from time.Time,
 	}, `SELECT nodes.site, nodes.sku, began_at, ended_at FROM turnover_outages JOIN nodes ON nodes.id = turnover_outages.node_id`+
 		w.String()+` ORDER BY ended_at DESC`+w.Limit(limit), w.Args...)
 }
+
+// TurnoverWithin is the time within which a turnover should begin after a tenant has left.
+const TurnoverWithin = time.Hour
+
+// LeftAlone are nodes of a site whose tenants have left, and which nobody turns over.
+type LeftAlone struct {
+	Site  string // empty: none
+	Nodes int
+	Since time.Time // when the first tenant left
+}
+
+// LeftAlone counts, by site (nil: all), the nodes whose tenant left more than TurnoverWithin ago and
+// for which no turnover has begun.
+func (db *DB) LeftAlone(ctx context.Context, sites []string) ([]LeftAlone, error) {
+	w := sqlkit.Where{Terms: []string{
+		"certified_by = ''", "ended_at > 0", // ended, and not turned over since
+		`codes LIKE '%"turnover_missing"%'`, `codes NOT LIKE '%"node_in_run"%'`, `codes NOT LIKE '%"allocation_live"%'`, "status <> 'deleted'",
+	}}
+	w.Add("ended_at < ?", sqlkit.Micros(db.Now().Add(-TurnoverWithin)))
+	sqlkit.In(&w, "site", sites)
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (l LeftAlone, err error) {
+		return l, row.Scan(&l.Site, &l.Nodes, sqlkit.ScanMicros(&l.Since))
+	}, `SELECT site, COUNT(DISTINCT nodes.id), MIN(ended_at) FROM allocations JOIN node_availability ON node_availability.node_id = allocations.node_id
+		JOIN nodes ON nodes.id = allocations.node_id`+w.String()+` GROUP BY site ORDER BY site`, w.Args...)
+}
