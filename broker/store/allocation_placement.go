@@ -25,7 +25,8 @@ type NewAllocation struct {
 
 // CreateAllocation claims nodes for a project: all that were asked for, at one site, or none.
 // Allocation, claims, event and audit row are one transaction. A refusal is audited. Codes:
-// allocation_invalid, sku_unavailable, allocation_exists.
+// allocation_invalid, sku_unavailable, quota_exceeded, project_not_found, project_ended,
+// allocation_exists.
 func (db *DB) CreateAllocation(ctx context.Context, actor broker.Actor, n NewAllocation) (made broker.Allocation, err error) {
 	if n.ID == "" || n.ProjectID == "" || !n.EndsAt.IsZero() && !n.EndsAt.After(db.Now()) {
 		return made, broker.Errorf(broker.Invalid, "allocation_invalid",
@@ -60,6 +61,12 @@ func (t *tx) createAllocation(ctx context.Context, actor broker.Actor, n NewAllo
 		return a, refuse(n.Unavailable("this release does not place slices of a node"), e)
 	}
 	if err := t.passFreezes(ctx); err != nil {
+		return a, err
+	}
+	if err := t.withinQuota(ctx, n.ProjectID, n.AllocationRequest); err != nil {
+		if r, ok := errors.AsType[*broker.Error](err); ok {
+			return a, refuse(r, e)
+		}
 		return a, err
 	}
 	p := placement{tx: t, n: n, offered: s.Offer.Sites, wait: wait}

@@ -76,7 +76,7 @@ func TestAnAllocationIsPlacedWhereItsSKUIsOffered(t *testing.T) {
 		newSite(t, db, "dc2")
 		s := broker.NewSKU()
 		s.ID, s.Offer.Sites = "h100", []string{"dc2"}
-		must(db.CreateSKU(ctx, admin, s))(t)
+		offers(t, db, s)
 		stock(t, db, "h100", "dc1", 1)
 		n := stock(t, db, "h100", "dc2", 1)[0]
 		_, err := db.CreateAllocation(ctx, admin, store.NewAllocation{
@@ -118,7 +118,10 @@ func TestManyAskersShareTheNodesExactly(t *testing.T) {
 				var work sync.WaitGroup
 				for i := range askers {
 					work.Go(func() {
-						a, err := asks(brokers[i%len(brokers)], fmt.Sprintf("a-%03d", i), "h100", each)
+						a, err := brokers[i%len(brokers)].CreateAllocation(ctx, admin, store.NewAllocation{
+							ID: fmt.Sprintf("a-%03d", i), ProjectID: projects[i%len(projects)],
+							AllocationRequest: broker.AllocationRequest{SKU: "h100", Nodes: each},
+						})
 						mu.Lock()
 						defer mu.Unlock()
 						if err == nil {

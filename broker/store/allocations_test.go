@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,13 +15,31 @@ import (
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
-// offered makes a SKU that is offered as whole nodes, everywhere.
+// offered makes a SKU that is offered as whole nodes, everywhere, with a large quota for each
+// project.
 func offered(t testing.TB, db *store.DB, id string) {
 	t.Helper()
 	s := broker.NewSKU()
 	s.ID = id
-	must(db.CreateSKU(ctx, admin, s))(t)
+	offers(t, db, s)
 }
+
+// offers makes a SKU, with a large quota for each project.
+func offers(t testing.TB, db *store.DB, s broker.SKU) {
+	t.Helper()
+	must(db.CreateSKU(ctx, admin, s))(t)
+	if _, err := db.Organisation(ctx, broker.Place{}, "org-1"); err != nil {
+		must(db.CreateOrganisation(ctx, admin, broker.Organisation{ID: "org-1", Name: "acme"}))(t)
+		for _, id := range projects {
+			must(db.CreateProject(ctx, admin, broker.Project{ID: id, OrganisationID: "org-1", Name: id}))(t)
+		}
+	}
+	for _, id := range projects {
+		must(db.SetQuota(ctx, admin, broker.Quota{ProjectID: id, SKU: s.ID, Nodes: 10_000, GPUs: 10_000}, ""))(t)
+	}
+}
+
+var projects = []string{"p-1", "p-2", "p-3", "p-4", "p-5", "p-6", "p-7", "p-8"}
 
 // stock makes active nodes of a SKU at a site.
 func stock(t testing.TB, db *store.DB, sku, site string, count int) (nodes []broker.Node) {
@@ -332,4 +351,57 @@ func TestAllocationsAreListedNewestFirst(t *testing.T) {
 		_, err := db.Allocation(ctx, "a-0")
 		wantCode(t, err, "allocation_not_found")
 	})
+}
+
+// The requests of one project are counted one after another: however many come at once, the quota
+// holds. What has ended does not count.
+func TestAProjectHoldsNoMoreThanItsQuota(t *testing.T) {
+	for _, engine := range storetest.Engines {
+		t.Run(engine, func(t *testing.T) {
+			url := storetest.URL(t, engine)
+			db := storetest.Reopen(t, url, nil)
+			brokers := []*store.DB{db}
+			if engine == "postgres" {
+				brokers = append(brokers, storetest.Reopen(t, url, nil))
+			}
+			offered(t, db, "h100")
+			stock(t, db, "h100", "dc1", 12)
+			must(db.SetQuota(ctx, admin, broker.Quota{ProjectID: "p-1", SKU: "h100", Nodes: 5}, ""))(t)
+			var work sync.WaitGroup
+			var won atomic.Int64
+			for i := range 50 {
+				work.Go(func() {
+					if _, err := asks(brokers[i%len(brokers)], fmt.Sprintf("a-%d", i), "h100", 1); err == nil {
+						won.Add(1)
+					} else if broker.AsError(err).Code != "quota_exceeded" {
+						t.Errorf("asker %d: %v", i, err)
+					}
+				})
+			}
+			work.Wait()
+			if won.Load() != 5 || audited(t, db, "allocation.create", "quota_exceeded") != 45 {
+				t.Errorf("%d of 50 got a node, with a quota of 5", won.Load())
+			}
+			held, _, err := db.Allocations(ctx, store.AllocationFilter{ProjectID: "p-1"})
+			ok(t, err)
+			walk(t, db, held[0], waysTo[broker.AllocationFailed]...)
+			walk(t, db, held[1], waysTo[broker.AllocationReleaseFailed]...)
+			_, err = asks(db, "more", "h100", 2)
+			refused(t, err, "quota_exceeded")
+			must(asks(db, "again", "h100", 1))(t)
+
+			_, err = db.EndProject(ctx, admin, "p-1", "")
+			refused(t, err, "project_in_use")
+			must(db.EndProject(ctx, admin, "p-2", ""))(t)
+			for project, code := range map[string]string{"p-2": "project_ended", "p-none": "project_not_found"} {
+				_, err := db.CreateAllocation(ctx, admin, store.NewAllocation{
+					ID: "x", ProjectID: project, AllocationRequest: broker.AllocationRequest{SKU: "h100", Nodes: 1},
+				})
+				refused(t, err, code)
+			}
+			must(db.CreateSKU(ctx, admin, func() broker.SKU { s := broker.NewSKU(); s.ID = "h200"; return s }()))(t)
+			_, err = asks(db, "other", "h200", 1) // no quota is a quota of nothing
+			refused(t, err, "quota_exceeded")
+		})
+	}
 }

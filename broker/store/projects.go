@@ -95,7 +95,7 @@ func (db *DB) CreateProject(ctx context.Context, actor broker.Actor, p broker.Pr
 	return made, err
 }
 
-// EndProject ends a project without live members. Ending it again changes nothing. Codes:
+// EndProject ends a project without live members and without allocations that have not ended. Ending it again changes nothing. Codes:
 // project_not_found, project_in_use.
 func (db *DB) EndProject(ctx context.Context, actor broker.Actor, id, reason string) (p broker.Project, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
@@ -111,9 +111,14 @@ func (db *DB) EndProject(ctx context.Context, actor broker.Actor, id, reason str
 			return err
 		}
 		e := broker.AuditEntry{Actor: actor.Name, Action: "project.end", Subject: "project/" + id, Before: small("name", p.Name)}
-		if members > 0 {
-			return refuse(broker.Errorf(broker.Refused, "project_in_use", "cannot end project %s: live members: %d (end those first)",
-				p.Name, members), e)
+		var held int
+		if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM tenant_allocations WHERE project_id = $1
+			AND status NOT IN ('released', 'failed')`, id).Scan(&held); err != nil {
+			return err
+		}
+		if members+held > 0 {
+			return refuse(broker.Errorf(broker.Refused, "project_in_use",
+				"cannot end project %s: live members: %d, allocations that have not ended: %d (end those first)", p.Name, members, held), e)
 		}
 		p.EndedAt, e.Reason = t.now, reason
 		if _, err := t.ExecContext(ctx, `UPDATE projects SET ended_at = $1 WHERE id = $2`, sqlkit.Micros(t.now), id); err != nil {
