@@ -77,7 +77,7 @@ func (a *API) createNode(ctx context.Context, in *createNodeInput) (*api.NodeBoo
 	if err != nil {
 		return nil, err
 	}
-	boot.Node = nodeResource(n)
+	boot.Node = a.changedNode(ctx, n)
 	return boot, nil
 }
 
@@ -114,7 +114,7 @@ func (a *API) issueToken(ctx context.Context, in *tokenRequestInput) (*api.NodeB
 		in.Body.Reason); err != nil {
 		return nil, err
 	}
-	boot.Node = nodeResource(n)
+	boot.Node = a.changedNode(ctx, n)
 	return boot, nil
 }
 

@@ -95,7 +95,13 @@ func (a *API) planOne(ctx context.Context, ref, profile string, req turnover.Req
 	if err != nil {
 		return nil, err
 	}
-	out := &api.DecommissionPlan{NodeTenants: tenantsOf(t), Mode: string(t.state.Mode), Refused: refusalOf(checkVacant([]tenanted{t}))}
+	shown, err := a.nodeResources(ctx, t.node)
+	if err != nil {
+		return nil, err
+	}
+	out := &api.DecommissionPlan{
+		NodeTenants: tenantsOf(t, shown[0]), Mode: string(t.state.Mode), Refused: refusalOf(checkVacant([]tenanted{t})),
+	}
 	out.Stages, out.ExpectedSeconds, err = stagesAhead(t)
 	return out, err
 }
@@ -114,8 +120,16 @@ func (a *API) planDecommissions(ctx context.Context, in *planDecommissionsInput)
 		Refused: refusalOf(checkVacant(all)), Site: siteOf(first.start.Site), Mode: string(first.state.Mode),
 		Parallel: first.policy.BatchMaxParallel, StopAfter: first.policy.BatchStopAfterFailures,
 	}
-	for _, t := range all {
-		out.Nodes = append(out.Nodes, tenantsOf(t))
+	nodes := make([]broker.Node, len(all))
+	for i, t := range all {
+		nodes[i] = t.node
+	}
+	shown, err := a.nodeResources(ctx, nodes...)
+	if err != nil {
+		return nil, err
+	}
+	for i, t := range all {
+		out.Nodes = append(out.Nodes, tenantsOf(t, shown[i]))
 	}
 	out.Stages, out.ExpectedSeconds, err = stagesAhead(first)
 	return out, err
@@ -141,9 +155,8 @@ func stagesAhead(t tenanted) (stages []api.PlannedStage, seconds int64, err erro
 	return stages, seconds, err
 }
 
-func tenantsOf(t tenanted) api.NodeTenants {
-	out := api.NodeTenants{Node: nodeResource(t.node), Live: []api.Allocation{}, LastCertified: t.clean}
-	out.Node.Serial = t.serial
+func tenantsOf(t tenanted, node api.Node) api.NodeTenants {
+	out := api.NodeTenants{Node: node, Live: []api.Allocation{}, LastCertified: t.clean}
 	for _, l := range t.live {
 		out.Live = append(out.Live, allocationResource(l))
 	}

@@ -82,7 +82,6 @@ type tenanted struct {
 	live   []broker.Occupant
 	past   *broker.Occupant // the node's last allocation; nil: there was none
 	clean  bool             // certified clean since then
-	serial string           // of its chassis
 }
 
 // turnoverOf works out the first state of a run, and the allocations on its node.
@@ -108,9 +107,6 @@ func (a *API) turnoverOf(ctx context.Context, ref, profile string, req turnover.
 	t.policy, t.state = at.Policy, state
 	t.start = turnoverrecords.NewStart(t.node, state, locks,
 		turnoverrecords.Requester{Name: who.Name, Role: string(who.Role), CorrelationID: who.correlationID})
-	if t.serial, err = a.chassis(ctx, t.node.ID); err != nil {
-		return t, err
-	}
 	t.past, t.clean, err = a.c.DB.LastOccupant(ctx, t.node.ID)
 	return t, err
 }

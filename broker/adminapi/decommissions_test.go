@@ -132,6 +132,17 @@ func TestAPlanTellsWhoseTheNodeIsAndHowItWouldBeRefused(t *testing.T) {
 	if got := show(t, r.Broker, "g1").Serial; got != "7C3K2X3" {
 		t.Errorf("the node is shown with serial %q", got)
 	}
+	for _, filter := range []string{"serial=7c3k2x3", "tenant=acme", "hostname=G1", "tenant=acme&updated_since=2020-01-01T00:00:00Z"} {
+		rows := servertest.Must[api.NodeList](t, r.Broker, http.MethodGet, "/nodes?"+filter, nil).Items
+		if len(rows) != 1 || rows[0].Hostname != "g1" || rows[0].Tenant != "acme" || rows[0].AllocationID != "a-1" || rows[0].Serial != "7C3K2X3" {
+			t.Errorf("the list by %s has %+v", filter, rows)
+		}
+	}
+	for _, filter := range []string{"serial=7c3k2x", "tenant=globex", "sku=h100", "updated_since=2100-01-01T00:00:00Z"} {
+		if rows := servertest.Must[api.NodeList](t, r.Broker, http.MethodGet, "/nodes?"+filter, nil).Items; len(rows) != 0 {
+			t.Errorf("the list by %s has %+v", filter, rows)
+		}
+	}
 	asks := []struct {
 		path                  string
 		plain, another, force any

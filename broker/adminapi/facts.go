@@ -3,7 +3,6 @@ package adminapi
 import (
 	"context"
 
-	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 )
 
@@ -17,13 +16,4 @@ func (a *API) showFacts(ctx context.Context, in *NodeInput) (*api.NodeFacts, err
 		return nil, err
 	}
 	return &api.NodeFacts{NodeID: n.ID, Hostname: n.Hostname, ReportedAt: reportedAt, Facts: f}, nil
-}
-
-// chassis returns the chassis serial that a node's agent reported, or "" if there is none.
-func (a *API) chassis(ctx context.Context, nodeID string) (string, error) {
-	f, _, err := a.c.DB.Facts(ctx, nodeID)
-	if err != nil && broker.AsError(err).Code != "facts_unknown" {
-		return "", err
-	}
-	return f.ChassisSerial, nil
 }

@@ -33,7 +33,7 @@ func (a *API) labelNode(ctx context.Context, in *labelsInput) (*api.Node, error)
 	if n, err = a.c.DB.SetLabels(ctx, callerOf(ctx).actor(), n.ID, in.Body.Labels); err != nil {
 		return nil, err
 	}
-	out := nodeResource(n)
+	out := a.changedNode(ctx, n)
 	return &out, nil
 }
 

@@ -52,7 +52,7 @@ func (a *API) actOnNode(ctx context.Context, in *actionInput) (*api.NodeActionRe
 	if err != nil {
 		return nil, err
 	}
-	out := &api.NodeActionResult{Node: nodeResource(n)}
+	out := &api.NodeActionResult{Node: a.changedNode(ctx, n)}
 	if task != nil {
 		t := taskResource(*task, n.Hostname)
 		out.Task = &t

@@ -10,62 +10,41 @@ import (
 	"github.com/hostler/hostler/broker/sshseed"
 )
 
-// origin gathers the data about a node's machine beyond the node's record. A site or SKU without a
-// record adds nothing.
-func (a *API) origin(ctx context.Context, n broker.Node) (o api.NodeOrigin, err error) {
-	o.OnboardingMode, o.AccessMethod = "manual", "node_agent"
+// describe adds to a node's read model what only the answer about a single node has. A site without
+// a record adds nothing.
+func (a *API) describe(ctx context.Context, n broker.Node, to *api.Node) (err error) {
+	to.OnboardingMode, to.AccessMethod = "manual", "node_agent"
 	parts, err := a.c.DB.Devices(ctx, n.ID)
 	if err != nil {
-		return o, err
+		return err
 	}
 	if len(parts) > 0 {
-		o.Devices = deviceResources(parts)
+		to.Devices = deviceResources(parts)
 	}
-	if o.Handout, err = a.handout(ctx, n); err != nil {
-		return o, err
+	if to.Handout, err = a.handout(ctx, n); err != nil {
+		return err
 	}
-	if o.Serial, err = a.chassis(ctx, n.ID); err != nil {
-		return o, err
+	if to.OnboardingID, err = a.c.DB.MadeByRun(ctx, n.ID); err != nil || to.OnboardingID == "" {
+		return err
 	}
-	deployUser := ""
-	if n.Site != "" {
-		s, err := a.c.DB.Site(ctx, n.Site)
-		if err == nil {
-			o.SiteID, o.RegionCode, deployUser = s.ID, s.RegionCode, s.DeployUser
-		} else if broker.AsError(err).Kind != broker.NotFound {
-			return o, err
-		}
-	}
-	if n.SKU != "" {
-		k, err := a.c.DB.SKU(ctx, n.SKU)
-		if err == nil {
-			o.GPUsTotal = k.GPUCount
-		} else if broker.AsError(err).Kind != broker.NotFound {
-			return o, err
-		}
-	}
-	seen, _, err := a.c.DB.MAASState(ctx, n.ID)
+	r, err := a.c.DB.Run(ctx, to.OnboardingID)
 	if err != nil {
-		return o, err
-	}
-	o.Host = seen.Host
-	if o.OnboardingID, err = a.c.DB.MadeByRun(ctx, n.ID); err != nil || o.OnboardingID == "" {
-		return o, err
-	}
-	r, err := a.c.DB.Run(ctx, o.OnboardingID)
-	if err != nil {
-		return o, err
+		return err
 	}
 	var s onboarding.Onboarding
 	_ = json.Unmarshal(r.State, &s) // a state of another version yields less
-	o.OnboardingMode, o.IPMIIP, o.PXEMAC = "maas", s.IPMIIP, s.PXEMAC
+	to.OnboardingMode = "maas"
 	if r.Kind == onboarding.AdoptionKind {
-		o.OnboardingMode = "adopted"
-	} else {
-		o.Port, o.SSHUsername = sshseed.Port, deployUser
+		to.OnboardingMode = "adopted"
+	} else if to.Port = sshseed.Port; to.SiteID != "" {
+		site, err := a.c.DB.Site(ctx, n.Site)
+		if err != nil {
+			return err
+		}
+		to.SSHUsername = site.DeployUser
 	}
-	if o.Host == "" && len(s.Seen.IPs) > 0 {
-		o.Host = s.Seen.IPs[0]
+	if to.Host == "" && len(s.Seen.IPs) > 0 {
+		to.Host = s.Seen.IPs[0]
 	}
-	return o, nil
+	return nil
 }

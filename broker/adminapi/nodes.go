@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
@@ -39,12 +40,23 @@ func (a *API) checkHostnameScope(ctx context.Context, site, hostname string) err
 		"cannot use hostname %s at site %s: a node of a site that token %s may not see has this hostname (choose another hostname, or use a token of all sites)", hostname, site, who.Name)
 }
 
+// MachineInput selects nodes by their machines. The type is exported because huma ignores embedded
+// structs with unexported names.
+type MachineInput struct {
+	Hostname     string    `query:"hostname" maxLength:"253"`
+	SKU          string    `query:"sku" maxLength:"63"`
+	Serial       string    `query:"serial" maxLength:"128" doc:"serial number of the chassis, in any case"`
+	Tenant       string    `query:"tenant" maxLength:"128" doc:"tenant of an allocation that is live on the node"`
+	UpdatedSince time.Time `query:"updated_since" doc:"nodes whose record changed at this time or later"`
+}
+
 type nodesInput struct {
 	Site   string `query:"site" maxLength:"63"`
 	Status string `query:"status" maxLength:"200" doc:"one or more statuses, separated by commas"`
 
 	Availability string `query:"availability" maxLength:"100" doc:"one or more of allocated, available, in_turnover, maintenance, held, out_of_service and unknown, separated by commas"`
 
+	MachineInput
 	Label  []string `query:"label,explode" maxItems:"16" doc:"key=value; a node must match all"`
 	Cursor string   `query:"cursor" maxLength:"64"`
 	Limit  int      `query:"limit" minimum:"0" maximum:"1000"`
@@ -70,15 +82,25 @@ func (a *API) listNodes(ctx context.Context, in *nodesInput) (*api.NodeList, err
 		}
 		f.Labels[k] = v
 	}
+	if in.Hostname != "" {
+		var ok bool
+		if f.Hostname, ok = broker.CanonicalHostname(in.Hostname); !ok {
+			return nil, broker.Errorf(broker.Invalid, "hostname_invalid", "cannot filter by hostname %q: it is no hostname",
+				taskcatalog.Clean(in.Hostname, 100))
+		}
+	}
+	f.MachineFilter = store.MachineFilter{
+		SKU: in.SKU, Serial: strings.TrimSpace(in.Serial), Tenant: in.Tenant, UpdatedSince: in.UpdatedSince,
+	}
 	page, next, err := a.c.DB.ListNodes(ctx, f)
 	if err != nil {
 		return nil, err
 	}
-	out := &api.NodeList{Items: make([]api.Node, len(page)), Next: next}
-	for i, n := range page {
-		out.Items[i] = nodeResource(n)
+	items, err := a.nodeResources(ctx, page...)
+	if err != nil {
+		return nil, err
 	}
-	return out, a.addAvailability(ctx, out.Items)
+	return &api.NodeList{Items: items, Next: next}, a.addAvailability(ctx, items)
 }
 
 func (a *API) showNode(ctx context.Context, in *NodeInput) (*api.Node, error) {
@@ -86,8 +108,11 @@ func (a *API) showNode(ctx context.Context, in *NodeInput) (*api.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := []api.Node{nodeResource(n)}
-	if out[0].NodeOrigin, err = a.origin(ctx, n); err != nil {
+	out, err := a.nodeResources(ctx, n)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.describe(ctx, n, &out[0]); err != nil {
 		return nil, err
 	}
 	return &out[0], a.addAvailability(ctx, out)
@@ -128,16 +153,4 @@ func nodeStatuses(list string) ([]broker.NodeStatus, error) {
 		out = append(out, s)
 	}
 	return out, nil
-}
-
-func nodeResource(n broker.Node) api.Node {
-	return api.Node{
-		ID: n.ID, Hostname: n.Hostname, Site: n.Site, SKU: n.SKU,
-		Status: string(n.Status), StatusReason: n.StatusReason, TurnoverOwed: n.TurnoverOwed,
-		Epoch: n.Epoch, Bootstrap: n.Bootstrap, MAASSystemID: n.MAASSystemID, Labels: n.Labels,
-		TaskTypes: n.TaskTypes, Capabilities: n.Capabilities, AgentVersion: n.AgentVersion,
-		TrustVersion: n.TrustVersion, BaselineDigest: n.BaselineDigest,
-		EnrolledAt: n.EnrolledAt, LastAgentContactAt: n.LastAgentContactAt, CertNotAfter: n.CertNotAfter,
-		CreatedAt: n.CreatedAt, UpdatedAt: n.UpdatedAt,
-	}
 }

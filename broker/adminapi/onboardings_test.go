@@ -164,8 +164,12 @@ func TestAMachineIsOnboardedFromItsBMCToAnActiveNode(t *testing.T) {
 	if n.Status != "active" {
 		t.Errorf("the node is %s: %s", n.Status, n.StatusReason)
 	}
-	if from := n.NodeOrigin; from.OnboardingMode != "maas" || from.OnboardingID != o.OnboardingID || from.RegionCode != "eu-1" || from.SiteID != o.SiteID || from.IPMIIP != m.IPMIIP || from.GPUsTotal != 8 || from.Host == "" || from.Port != 22 || from.SSHUsername != "hpcadmin" {
+	if from := n; from.OnboardingMode != "maas" || from.OnboardingID != o.OnboardingID || from.RegionCode != "eu-1" || from.SiteID != o.SiteID || from.IPMIIP != m.IPMIIP || from.GPUsTotal != 8 || from.Host == "" || from.Port != 22 || from.SSHUsername != "hpcadmin" {
 		t.Errorf("it comes from %+v", from)
+	}
+	row := servertest.Must[api.NodeList](t, r.Broker, http.MethodGet, "/nodes?hostname=c01", nil).Items[0]
+	if row.RegionCode != "eu-1" || row.SiteID != o.SiteID || row.IPMIIP != m.IPMIIP || row.GPUsTotal != 8 || row.SKU != n.SKU {
+		t.Errorf("the list has %+v", row)
 	}
 	if deploys := r.region.Count("deploy"); deploys != 1 {
 		t.Errorf("MAAS was asked for %d deployments", deploys)

@@ -11,7 +11,8 @@
 //	POST   /freeze                              FreezePut → FreezeResult
 //	POST   /unfreeze                            UnfreezePut → FreezeResult
 //	GET    /whoami                              Token
-//	GET    /nodes                               NodeList          ?site= &status= &label=k=v &cursor= &limit=
+//	GET    /nodes                               NodeList          ?site= &status= &label=k=v &hostname= &sku= &serial=
+//	                                                              &tenant= &updated_since= &cursor= &limit=
 //	POST   /nodes                               NodeCreate → NodeBootstrap
 //	GET    /nodes/{node}                        Node
 //	PUT    /nodes/{node}/labels                 Labels → Node (an empty value removes the label)

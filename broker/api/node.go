@@ -17,6 +17,18 @@ type Node struct {
 	Labels       map[string]string `json:"labels,omitempty"`
 
 	NodeAvailability
+
+	Serial       string `json:"serial" doc:"serial number of the chassis, as the agent reports it; empty: not reported"`
+	Host         string `json:"host" doc:"address that MAAS reports, or reported during the onboarding; empty: not known"`
+	IPMIIP       string `json:"ipmi_ip" doc:"address of the BMC; empty: no onboarding named it"`
+	PXEMAC       string `json:"pxe_mac" doc:"MAC address of the PXE interface; empty: no onboarding named it"`
+	GPUsTotal    int    `json:"gpus_total" doc:"number of GPUs of the node's SKU"`
+	SiteID       string `json:"site_id" doc:"empty: the site has no record"`
+	RegionCode   string `json:"region_code" doc:"region of the node's site"`
+	Rack         string `json:"rack" doc:"the label rack"`
+	AllocationID string `json:"allocation_id" doc:"newest allocation whose user may be on the node; empty: none"`
+	Tenant       string `json:"tenant" doc:"tenant of that allocation; empty: none, or not given"`
+
 	NodeOrigin
 
 	TaskTypes    []string          `json:"task_types,omitempty" doc:"name@version, as the node reported"`
@@ -41,18 +53,11 @@ type NodeAvailability struct {
 	AvailabilityAt    time.Time `json:"availability_at,omitzero" doc:"when the node was last judged"`
 }
 
-// NodeOrigin says where a node comes from: its site, its SKU, and the run that created it. Only the
-// answer about a single node carries a NodeOrigin.
+// NodeOrigin says where a node comes from, and what hangs on it. Only the answer about a single node
+// carries a NodeOrigin.
 type NodeOrigin struct {
 	OnboardingMode string `json:"onboarding_mode,omitempty" doc:"maas; adopted: the machine was deployed before; manual: an operator installed the machine"`
 	OnboardingID   string `json:"onboarding_id,omitempty" doc:"the run that created the node"`
-	SiteID         string `json:"site_id,omitempty"`
-	RegionCode     string `json:"region_code,omitempty" doc:"region of the node's site"`
-	Host           string `json:"host,omitempty" doc:"address that MAAS reports, or reported during the onboarding"`
-	IPMIIP         string `json:"ipmi_ip,omitempty"`
-	Serial         string `json:"serial,omitempty" doc:"serial number of the chassis, as the agent reports it"`
-	PXEMAC         string `json:"pxe_mac,omitempty"`
-	GPUsTotal      int    `json:"gpus_total,omitzero" doc:"number of GPUs of the node's SKU"`
 	AccessMethod   string `json:"access_method,omitempty" doc:"how tenants get access: node_agent"`
 	Port           int    `json:"port,omitzero" doc:"port of sshd; only on a node that an onboarding deployed"`
 	SSHUsername    string `json:"ssh_username,omitempty" doc:"deploy user of the site, never root; only on a node that an onboarding deployed"`

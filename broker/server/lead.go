@@ -43,7 +43,7 @@ func (s *Server) lead(ctx context.Context) {
 	compare := &restore.Watch{DB: s.db, Regions: s.sites, Tasks: s.queue, Log: s.c.Log.Named("restore")}
 	var work sync.WaitGroup
 	for _, run := range []func(context.Context){
-		sealer.Run, watch.Run, words.Run, keeper.Run, kept.Run, s.sweep, s.auditStrangers, compare.Run,
+		sealer.Run, watch.Run, words.Run, keeper.Run, kept.Run, s.sweep, s.catchUpMachines, s.auditStrangers, compare.Run,
 		s.afterRelease(drift.Run), s.afterRelease(profiles.Run), s.afterRelease(leftovers.Run), s.afterRelease(silence.Run),
 		s.afterRelease(old.Run),
 	} {
@@ -65,6 +65,24 @@ func (s *Server) sweep(ctx context.Context) {
 				err = errors.Join(err, fmt.Errorf("cannot check the outcome of tasks: %w", failed))
 			}
 			return err
+		},
+	}.Run(ctx)
+}
+
+// catchUpEvery is how often nodes are looked for of which a broker of an earlier release wrote.
+const catchUpEvery = time.Minute
+
+// catchUpMachines completes what lists and look-ups read of nodes that a broker of an earlier
+// release made or heard.
+func (s *Server) catchUpMachines(ctx context.Context) {
+	periodic.Work{
+		Every: cmp.Or(s.c.Often, catchUpEvery), AtOnce: true, Log: s.c.Log, Cannot: "cannot complete the records of machines",
+		Turn: func(ctx context.Context) error {
+			for {
+				if n, err := s.db.CatchUpMachines(ctx); n == 0 || err != nil {
+					return err
+				}
+			}
 		},
 	}.Run(ctx)
 }

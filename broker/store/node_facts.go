@@ -22,6 +22,9 @@ func (t *tx) saveFacts(ctx context.Context, nodeID string, f *taskcatalog.Facts)
 	if err != nil {
 		return err
 	}
+	if err := t.saveChassis(ctx, nodeID, *f, t.now); err != nil {
+		return err
+	}
 	return t.compareDevices(ctx, nodeID, f)
 }
 

@@ -29,6 +29,9 @@ func (t *tx) forgetEnrolment(ctx context.Context, n *broker.Node) error {
 	if _, err := t.ExecContext(ctx, `DELETE FROM node_facts WHERE node_id = $1`, n.ID); err != nil {
 		return err
 	}
+	if err := t.forgetChassis(ctx, n.ID); err != nil {
+		return err
+	}
 	before, err := devices(ctx, t, n.ID)
 	if err != nil {
 		return err

@@ -63,7 +63,15 @@ func TestANodeThatEnrolsAgainIsLetInByItsOwnBaseline(t *testing.T) {
 		must(db.AcceptDevices(ctx, admin, "n-1", []string{"d3"}, false, "RMA 7"))(t)
 		has("d1:found d2:missing d4:unexpected d3:removed")
 
+		ok(t, store.SaveReport(ctx, db, "n-1", store.NodeReport{Digest: "chassis", Facts: &taskcatalog.Facts{ChassisSerial: "SN-1"}}))
+		serial := func() string { return must(db.ColumnsOf(ctx, []string{"n-1"}))(t)["n-1"].Serial }
+		if serial() != "SN-1" {
+			t.Fatalf("its chassis is %q", serial())
+		}
 		late := comes(t, db, "n-1", "second", nil)
+		if serial() != "" {
+			t.Fatalf("after it enrolled again its chassis is %q: the machine may be another one", serial())
+		}
 		if _, lacks := asks(); !strings.Contains(lacks, "baseline") {
 			t.Fatalf("after it enrolled again it lacks %q", lacks)
 		}

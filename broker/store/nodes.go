@@ -34,9 +34,10 @@ type NodeFilter struct {
 	Availabilities []broker.Availability
 	Hostname       string
 	Labels         map[string]string
-	Deleted        bool   // deleted nodes too, if Statuses is empty
-	After          string // cursor: the id of the last node of the previous page
-	Limit          int    // 0: all
+	MachineFilter
+	Deleted bool   // deleted nodes too, if Statuses is empty
+	After   string // cursor: the id of the last node of the previous page
+	Limit   int    // 0: all
 }
 
 const nodeColumns = `id, hostname, site, sku, status, status_reason, turnover_owed, epoch, bootstrap, maas_system_id,
@@ -97,6 +98,9 @@ func (t *tx) createNode(ctx context.Context, actor broker.Actor, n NewNode) (mad
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
 		n.ID, n.Hostname, n.Site, n.SKU, string(broker.BootstrapIssued), n.Bootstrap, n.MAASSystemID, n.MadeByRun, sqlkit.JSON(n.Labels),
 		sqlkit.Micros(t.now), sqlkit.Micros(t.now)); err != nil {
+		return made, err
+	}
+	if err := t.saveOnboarded(ctx, n.ID, n.MadeByRun); err != nil {
 		return made, err
 	}
 	if made, err = node(ctx, t, n.ID, ""); err != nil {
@@ -187,13 +191,18 @@ func (db *DB) ListNodes(ctx context.Context, f NodeFilter) (page []broker.Node, 
 	sqlkit.In(&w, "status", f.Statuses)
 	inAvailability(&w, f.Availabilities)
 	w.Equal("hostname", f.Hostname)
+	f.MachineFilter.add(&w)
 	if !f.Deleted && len(f.Statuses) == 0 {
 		w.Add("status <> 'deleted'")
 	}
 	if f.After != "" {
 		w.Add("id > ?", f.After)
 	}
-	rows, err := db.reader().QueryContext(ctx, `SELECT `+nodeColumns+` FROM nodes`+w.String()+` ORDER BY id`, w.Args...)
+	query := `SELECT ` + nodeColumns + ` FROM nodes` + w.String() + ` ORDER BY id`
+	if f.Limit > 0 && len(f.Labels) == 0 { // which labels a node has is not SQL's to say
+		query += w.Limit(f.Limit + 1)
+	}
+	rows, err := db.reader().QueryContext(ctx, query, w.Args...)
 	if err != nil {
 		return nil, "", err
 	}

@@ -15,15 +15,17 @@ const pageSize = 200
 
 // NodeFilter narrows a list of nodes; empty fields narrow nothing.
 type NodeFilter struct {
-	Site, Status string
-	Availability string // one or more words, separated by commas
-	Labels       map[string]string
-	Limit        int // 0: all
+	Site, Status, Hostname, SKU, Serial, Tenant string
+	UpdatedSince                                time.Time
+	Availability                                string // one or more words, separated by commas
+	Labels                                      map[string]string
+	Limit                                       int // 0: all
 }
 
 // Nodes lists all nodes that match a filter.
 func (c *Client) Nodes(ctx context.Context, f NodeFilter) (*api.NodeList, error) {
-	q := query("site", f.Site, "status", f.Status, "availability", f.Availability)
+	q := query("site", f.Site, "status", f.Status, "availability", f.Availability, "hostname", f.Hostname, "sku", f.SKU, "serial", f.Serial, "tenant", f.Tenant,
+		"updated_since", timestamp(f.UpdatedSince))
 	for k, v := range f.Labels {
 		q.Add("label", k+"="+v)
 	}

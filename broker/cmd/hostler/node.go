@@ -43,10 +43,11 @@ func nodeCommand(a *app) *cobra.Command {
 func nodeListCommand(a *app) *cobra.Command {
 	var f client.NodeFilter
 	var labels []string
+	var since string
 	c := &cobra.Command{
 		Use: "list", Short: "list nodes", Args: exactly(),
 		Example: "  hostler node list\n  hostler node list --status offline --site dc1 -q\n" +
-			"  hostler node list --availability held,in_turnover",
+			"  hostler node list --availability held,in_turnover\n  hostler node list --sku h100.8gpu --tenant acme -o wide",
 		RunE: func(c *cobra.Command, _ []string) error {
 			var ok bool
 			if f.Labels, ok = client.Labels(labels); !ok {
@@ -56,6 +57,10 @@ func nodeListCommand(a *app) *cobra.Command {
 				return err
 			}
 			if err := checkAvailability(f.Availability); err != nil {
+				return err
+			}
+			var err error
+			if f.UpdatedSince, err = a.timeFlag("updated-since", since); err != nil {
 				return err
 			}
 			remote, err := a.connect()
@@ -70,13 +75,14 @@ func nodeListCommand(a *app) *cobra.Command {
 				rows := [][]string{}
 				for _, n := range list.Items {
 					rows = append(rows, []string{
-						n.ID, n.Hostname, n.Site, n.Status, n.Availability, owed(n), n.AgentVersion,
-						render.Ago(n.LastAgentContactAt, a.now()),
+						n.ID, n.Hostname, n.Site, n.Rack, n.Status, n.Availability, owed(n), n.Tenant, n.SKU,
+						count(int64(n.GPUsTotal)), n.Serial, n.Host, n.IPMIIP, n.AgentVersion, render.Ago(n.LastAgentContactAt, a.now()),
 					})
 				}
 				p.Table([]render.Column{
-					render.NodeID("ID"), render.Keep("HOSTNAME"), render.Main("SITE"), render.Keep("STATUS"),
-					render.Keep("AVAILABILITY"), render.Keep("TURNOVER"), render.Aside("AGENT"), render.More("LAST CONTACT"),
+					render.NodeID("ID"), render.Keep("HOSTNAME"), render.Main("SITE"), render.Aside("RACK"),
+					render.Keep("STATUS"), render.Keep("AVAILABILITY"), render.Keep("TURNOVER"), render.Main("TENANT"),
+					render.More("SKU"), render.Aside("GPUS"), render.Aside("SERIAL"), render.Aside("HOST"), render.Aside("BMC"), render.Aside("AGENT"), render.More("LAST CONTACT"),
 				}, rows)
 				if len(rows) == 0 {
 					a.note("no nodes (create one: hostler node create)")
@@ -87,6 +93,11 @@ func nodeListCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&f.Site, "site", "", "only nodes of this site")
 	c.Flags().StringVar(&f.Status, "status", "", "only nodes of this status, or of several separated by commas")
 	c.Flags().StringVar(&f.Availability, "availability", "", "only nodes of this availability, or of several separated by commas")
+	c.Flags().StringVar(&f.Hostname, "hostname", "", "only nodes of this `HOSTNAME`")
+	c.Flags().StringVar(&f.SKU, "sku", "", "only nodes of this SKU")
+	c.Flags().StringVar(&f.Serial, "serial", "", "only the node whose chassis has this serial number, in any case")
+	c.Flags().StringVar(&f.Tenant, "tenant", "", "only nodes with a live allocation of this tenant")
+	c.Flags().StringVar(&since, "updated-since", "", "only nodes whose record changed since this `TIME`: a date, RFC 3339, or an age such as 24h")
 	c.Flags().StringArrayVar(&labels, "label", nil, "only nodes with this label, `key=value` (may be repeated)")
 	return c
 }
@@ -158,7 +169,8 @@ func nodeShowCommand(a *app) *cobra.Command {
 
 func (a *app) showNode(n *api.Node) error {
 	return a.show(n, []string{n.ID}, func(p *render.Page) {
-		p.Fields("id", n.ID, "hostname", n.Hostname, "serial", n.Serial, "site", n.Site, "sku", n.SKU,
+		p.Fields("id", n.ID, "hostname", n.Hostname, "serial", n.Serial, "site", n.Site, "rack", n.Rack, "sku", n.SKU,
+			"gpus", count(int64(n.GPUsTotal)), "tenant", n.Tenant, "allocation", n.AllocationID,
 			"status", n.Status, "because", n.StatusReason, "turnover owed", render.YesNo(n.TurnoverOwed),
 			"availability", availabilityWord(a, n.NodeAvailability), "may be handed out", handoutWord(n.Handout),
 			"bootstrap", n.Bootstrap, "maas system", n.MAASSystemID, "bmc", n.IPMIIP, "host", n.Host, "onboarding", n.OnboardingID,
