@@ -104,7 +104,7 @@ func (a *API) listNodes(ctx context.Context, in *nodesInput) (*api.NodeList, err
 }
 
 func (a *API) showNode(ctx context.Context, in *NodeInput) (*api.Node, error) {
-	n, err := a.node(ctx, in.Node)
+	n, err := a.nodeByWord(ctx, in.Node)
 	if err != nil {
 		return nil, err
 	}

@@ -37,6 +37,7 @@ var routes = []route{
 	{get, "/whoami", viewer, "show-token", "show the token in use", jsonRoute((*API).whoami)},
 
 	{get, "/capacity", viewer, "show-capacity", "count nodes and GPUs by site, SKU and availability", jsonRoute((*API).capacity)},
+	{get, "/find", viewer, "find", "find anything by a serial number, MAC, UUID, MAAS id, hostname, IP address or id", jsonRoute((*API).find)},
 	{get, "/nodes", viewer, "list-nodes", "list nodes", jsonRoute((*API).listNodes)},
 	{post, "/nodes", operator, "create-node", "create a node", jsonRoute((*API).createNode)},
 	{get, "/nodes/{node}", viewer, "show-node", "show a node", jsonRoute((*API).showNode)},

@@ -11,10 +11,11 @@
 //	POST   /freeze                              FreezePut → FreezeResult
 //	POST   /unfreeze                            UnfreezePut → FreezeResult
 //	GET    /whoami                              Token
+//	GET    /find                                FoundList         ?q= &cursor= &limit=
 //	GET    /nodes                               NodeList          ?site= &status= &label=k=v &hostname= &sku= &serial=
 //	                                                              &tenant= &updated_since= &cursor= &limit=
 //	POST   /nodes                               NodeCreate → NodeBootstrap
-//	GET    /nodes/{node}                        Node
+//	GET    /nodes/{node}                        Node              {node} is any word that GET /find takes
 //	PUT    /nodes/{node}/labels                 Labels → Node (an empty value removes the label)
 //	POST   /nodes/{node}/actions/{action}       NodeAction → NodeActionResult; action: drain, resume,
 //	                                            quarantine, activate, retire, remove

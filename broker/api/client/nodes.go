@@ -44,7 +44,12 @@ func (c *Client) Nodes(ctx context.Context, f NodeFilter) (*api.NodeList, error)
 	}
 }
 
-// Node finds one node by a NODE reference.
+// Find lists what a word names: a serial number, MAC, UUID, MAAS id, hostname, IP address or id.
+func (c *Client) Find(ctx context.Context, word string) (*api.FoundList, error) {
+	return fetch[api.FoundList](ctx, c, "/find", query("q", word))
+}
+
+// Node finds one node by a NODE reference, or by another word that names only this node.
 func (c *Client) Node(ctx context.Context, ref string) (*api.Node, error) {
 	return fetch[api.Node](ctx, c, at("nodes", ref), nil)
 }

@@ -82,7 +82,8 @@ func nodeListCommand(a *app) *cobra.Command {
 				p.Table([]render.Column{
 					render.NodeID("ID"), render.Keep("HOSTNAME"), render.Main("SITE"), render.Aside("RACK"),
 					render.Keep("STATUS"), render.Keep("AVAILABILITY"), render.Keep("TURNOVER"), render.Main("TENANT"),
-					render.More("SKU"), render.Aside("GPUS"), render.Aside("SERIAL"), render.Aside("HOST"), render.Aside("BMC"), render.Aside("AGENT"), render.More("LAST CONTACT"),
+					render.More("SKU"), render.Aside("GPUS"), render.Aside("SERIAL"), render.Aside("HOST"),
+					render.Aside("BMC"), render.Aside("AGENT"), render.More("LAST CONTACT"),
 				}, rows)
 				if len(rows) == 0 {
 					a.note("no nodes (create one: hostler node create)")

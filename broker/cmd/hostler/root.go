@@ -75,6 +75,7 @@ func nouns(a *app) []*cobra.Command {
 		eventsCommand(a),
 		capacityCommand(a),
 		nodeCommand(a),
+		findCommand(a),
 		siteCommand(a),
 		skuCommand(a),
 		runCommand(a),
