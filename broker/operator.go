@@ -71,9 +71,9 @@ type OperatorToken struct {
 	RevokedAt time.Time
 }
 
-// MaySee reports whether the token covers a site.
+// MaySee reports whether the token covers a site. A tenant's token covers none.
 func (t OperatorToken) MaySee(site string) bool {
-	return len(t.Sites) == 0 || slices.Contains(t.Sites, site)
+	return t.Place.OfPlatform() && (len(t.Sites) == 0 || slices.Contains(t.Sites, site))
 }
 
 // Actor is the actor in an audit row.

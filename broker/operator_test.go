@@ -24,6 +24,9 @@ func TestATokenBoundToSitesReachesNoOther(t *testing.T) {
 	if !(OperatorToken{}).MaySee("dc2") {
 		t.Error("an unbound token is kept out")
 	}
+	if (OperatorToken{Place: Place{OrganisationID: "org-1"}}).MaySee("dc2") {
+		t.Error("a tenant's token sees a site")
+	}
 }
 
 func TestRolesOfThePlatformAndOfTenantsAreTwoSets(t *testing.T) {

@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"crypto/rand"
+	"fmt"
 	"regexp"
 	"strings"
 	"time"
@@ -43,12 +45,18 @@ func (p Place) Covers(other Place) bool {
 	return p == other
 }
 
-// Prefixes of the ids of organisations and projects. No name begins like an id, so that a reference
+// Prefixes of ids. No name of an organisation or a project begins like an id of one, so that a reference
 // by id or by name has one meaning.
 const (
 	OrganisationPrefix = "org-"
 	ProjectPrefix      = "prj-"
+	MemberPrefix       = "mem-"
 )
+
+// NewTenantID makes an id that begins with prefix and sorts by time.
+func NewTenantID(prefix string, now time.Time) string {
+	return fmt.Sprintf("%s%011x%s", prefix, now.UnixMilli(), strings.ToLower(rand.Text()[:10]))
+}
 
 var tenantNameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 

@@ -96,7 +96,9 @@ func New(c Config) *API {
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
 				Title: "Hostler operator API", Version: c.Version,
-				Description: "Every path needs a bearer token. The roles are platform_admin, operator and viewer; each includes the next.",
+				Description: "Every path needs a bearer token. The roles of the platform are " +
+					"platform_admin, operator and viewer; those of tenants are tenant_admin, project_admin, project_member and project_viewer. " +
+					"Each includes the next of its kind.",
 			},
 			Components: &huma.Components{
 				Schemas:         huma.NewMapRegistry("#/components/schemas/", schemaName),

@@ -1,6 +1,7 @@
 // Package adminapi serves the operator API: the requests of people and their programs to the
 // broker. Its main type is API. The types on the wire are in package api. All routes stand in one
-// table, in routes.go, each with the role that the route needs.
+// table, in routes.go, each with the role that the route needs, and for
+// callers of a tenant the place of that role. A route without a role of tenants is the platform's.
 //
 // # Every request
 //
@@ -12,9 +13,11 @@
 //	what       a body of JSON, in time, not too large          415, 408, 413
 //	           that parses and fits its schema; no unknown keys  400, 422
 //	where      the node's site, for a token bound to sites           404
+//	           the tenant's place, for a token of a tenant           404
 //
-// in this order. A node of another site is answered like a node that does not exist. The token is
-// checked before the route, so a caller without a valid token cannot learn which paths exist.
+// in this order. A node of another site, and what belongs to another tenant, is answered like a
+// thing that does not exist. The token is checked before the route, so a caller without a valid
+// token cannot learn which paths exist.
 //
 // # Answers
 //

@@ -29,7 +29,7 @@ func renderDocs(all []route) ([]byte, error) {
 	type line struct{ Method, Path, Role, Summary string }
 	lines := make([]line, len(all))
 	for i, r := range all {
-		lines[i] = line{r.method, api.Path(r.path), string(r.role), r.summary}
+		lines[i] = line{r.method, api.Path(r.path), r.access.String(), r.summary}
 	}
 	var page bytes.Buffer
 	err := docsPage.Execute(&page, lines)

@@ -117,7 +117,7 @@ func (a *API) guard(next http.Handler) http.Handler {
 		w.Header().Set("Hostler-Correlation-Id", who.correlationID)
 		ctx, done := a.c.Operators.Bind(ctx, token)
 		defer done()
-		if r.Method == http.MethodGet {
+		if r.Method == http.MethodGet && who.Place.OfPlatform() { // a tenant sees no sites
 			who.frozen = a.frozen(ctx, who)
 			setFrozenHeader(w.Header(), who.frozen)
 		}
@@ -173,13 +173,13 @@ func (a *API) audit(ctx context.Context, e broker.AuditEntry) {
 }
 
 // requireRole refuses a caller without the role, and audits it.
-func (a *API) requireRole(ctx context.Context, need broker.Role, what string) error {
+func (a *API) requireRole(ctx context.Context, need access, what string) error {
 	who := callerOf(ctx)
-	if who.Role.Covers(need) {
+	if need.admits(who) {
 		return nil
 	}
 	a.auditRefusal(ctx, what, broker.AuditEntry{Actor: who.Name, Code: "role_insufficient", Reason: what, CorrelationID: who.correlationID})
-	return broker.Errorf(broker.Forbidden, "role_insufficient", "cannot %s: it needs role %s, and token %s has %s", what, need, who.Name,
+	return broker.Errorf(broker.Forbidden, "role_insufficient", "cannot %s: it needs role %s, and token %s has %s", what, need.needs(who), who.Name,
 		who.Role)
 }
 

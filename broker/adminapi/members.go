@@ -5,6 +5,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/tenancy"
 )
 
 // MemberInput names a member.
@@ -96,11 +97,22 @@ func (a *API) endMember(ctx context.Context, in *endMemberInput) (*api.Member, e
 	if err != nil {
 		return nil, err
 	}
+	if err := a.refusedMember(ctx, "member.end", m, tenancy.MayEnd(callerOf(ctx).OperatorToken, m)); err != nil {
+		return nil, err
+	}
 	reason, err := a.reasonFor(ctx, in.Body.Reason, "member.end", "member/"+m.ID, "end member "+m.Subject)
 	if err != nil {
 		return nil, err
 	}
 	return resource(memberResource)(a.c.Tenants.EndMember(ctx, callerOf(ctx).actor(), m.ID, reason))
+}
+
+// refusedMember audits a refused change of a member and returns the refusal.
+func (a *API) refusedMember(ctx context.Context, action string, m broker.Member, err error) error {
+	if err != nil {
+		a.auditDenial(ctx, action, "member/"+m.ID, "", broker.AsError(err))
+	}
+	return err
 }
 
 func memberResource(m broker.Member) api.Member {

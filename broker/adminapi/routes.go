@@ -21,9 +21,10 @@ const (
 )
 
 const (
-	viewer   = broker.RoleViewer
-	operator = broker.RoleOperator
-	admin    = broker.RolePlatformAdmin
+	tenantAdmin   = broker.RoleTenantAdmin
+	projectAdmin  = broker.RoleProjectAdmin
+	projectMember = broker.RoleProjectMember
+	projectViewer = broker.RoleProjectViewer
 )
 
 // routes is the index of the package: one line per route.
@@ -34,7 +35,7 @@ var routes = []route{
 	{post, "/freeze", operator, "freeze", "freeze a site, or all sites", jsonRoute((*API).freeze)},
 	{post, "/unfreeze", operator, "unfreeze", "lift a freeze", jsonRoute((*API).unfreeze)},
 	{get, "/expiry", viewer, "list-expiry", "list keys, certificates, tokens and logins of the broker that expire, and how to renew them", jsonRoute((*API).listExpiry)},
-	{get, "/whoami", viewer, "show-token", "show the token in use", jsonRoute((*API).whoami)},
+	{get, "/whoami", viewer.or(projectViewer, atOwnPlace), "show-token", "show the token in use", jsonRoute((*API).whoami)},
 
 	{get, "/capacity", viewer, "show-capacity", "count nodes and GPUs by site, SKU and availability", jsonRoute((*API).capacity)},
 	{get, "/find", viewer, "find", "find anything by a serial number, MAC, UUID, MAAS id, hostname, IP address or id", jsonRoute((*API).find)},
@@ -115,25 +116,25 @@ var routes = []route{
 	{get, "/skus/{sku}", viewer, "show-sku", "show a SKU", jsonRoute((*API).showSKU)},
 	{edit, "/skus/{sku}", admin, "update-sku", "change a SKU", jsonRoute((*API).updateSKU)},
 
-	{get, "/organisations", viewer, "list-organisations", "list organisations", jsonRoute((*API).listOrganisations)},
+	{get, "/organisations", viewer.or(projectViewer, atOwnPlace), "list-organisations", "list organisations", jsonRoute((*API).listOrganisations)},
 	{post, "/organisations", admin, "create-organisation", "create an organisation", jsonRoute((*API).createOrganisation)},
-	{get, "/organisations/{organisation}", viewer, "show-organisation", "show an organisation", jsonRoute((*API).showOrganisation)},
+	{get, "/organisations/{organisation}", viewer.or(projectViewer, atOrganisation), "show-organisation", "show an organisation", jsonRoute((*API).showOrganisation)},
 	{post, "/organisations/{organisation}/end", admin, "end-organisation", "end an organisation without projects and members", jsonRoute((*API).endOrganisation)},
-	{get, "/organisations/{organisation}/members", viewer, "list-organisation-members", "list the members of an organisation and of its projects", jsonRoute((*API).listOrganisationMembers)},
-	{post, "/organisations/{organisation}/members", admin, "add-organisation-member", "add a member to an organisation", jsonRoute((*API).addOrganisationMember)},
-	{post, "/organisations/{organisation}/projects", admin, "create-project", "create a project of an organisation", jsonRoute((*API).createProject)},
-	{get, "/projects", viewer, "list-projects", "list projects", jsonRoute((*API).listProjects)},
-	{get, "/projects/{project}", viewer, "show-project", "show a project", jsonRoute((*API).showProject)},
-	{post, "/projects/{project}/end", admin, "end-project", "end a project without members", jsonRoute((*API).endProject)},
-	{get, "/projects/{project}/members", viewer, "list-project-members", "list the members of a project", jsonRoute((*API).listProjectMembers)},
-	{post, "/projects/{project}/members", admin, "add-project-member", "add a member to a project", jsonRoute((*API).addProjectMember)},
-	{get, "/projects/{project}/quotas", viewer, "list-quotas", "list a project's quotas", jsonRoute((*API).listQuotas)},
+	{get, "/organisations/{organisation}/members", viewer.or(tenantAdmin, atOrganisation), "list-organisation-members", "list the members of an organisation and of its projects", jsonRoute((*API).listOrganisationMembers)},
+	{post, "/organisations/{organisation}/members", admin.or(tenantAdmin, atOrganisation), "add-organisation-member", "add a member to an organisation", jsonRoute((*API).addOrganisationMember)},
+	{post, "/organisations/{organisation}/projects", admin.or(tenantAdmin, atOrganisation), "create-project", "create a project of an organisation", jsonRoute((*API).createProject)},
+	{get, "/projects", viewer.or(projectViewer, atOwnPlace), "list-projects", "list projects", jsonRoute((*API).listProjects)},
+	{get, "/projects/{project}", viewer.or(projectViewer, atProject), "show-project", "show a project", jsonRoute((*API).showProject)},
+	{post, "/projects/{project}/end", admin.or(tenantAdmin, atProject), "end-project", "end a project without members", jsonRoute((*API).endProject)},
+	{get, "/projects/{project}/members", viewer.or(projectViewer, atProject), "list-project-members", "list the members of a project", jsonRoute((*API).listProjectMembers)},
+	{post, "/projects/{project}/members", admin.or(projectAdmin, atProject), "add-project-member", "add a member to a project", jsonRoute((*API).addProjectMember)},
+	{get, "/projects/{project}/quotas", viewer.or(projectViewer, atProject), "list-quotas", "list a project's quotas", jsonRoute((*API).listQuotas)},
 	{put, "/projects/{project}/quotas/{sku}", admin, "set-quota", "set what a project may have of a SKU at the same time", jsonRoute((*API).setQuota)},
-	{get, "/members/{member}", viewer, "show-member", "show a member", jsonRoute((*API).showMember)},
-	{post, "/members/{member}/end", admin, "end-member", "end a member, with the member's keys", jsonRoute((*API).endMember)},
-	{get, "/members/{member}/keys", viewer, "list-ssh-keys", "list a member's SSH keys", jsonRoute((*API).listSSHKeys)},
-	{post, "/members/{member}/keys", admin, "add-ssh-key", "add an SSH key of a member", jsonRoute((*API).addSSHKey)},
-	{drop, "/members/{member}/keys/{key}", admin, "remove-ssh-key", "remove an SSH key of a member", jsonRoute((*API).endSSHKey)},
+	{get, "/members/{member}", viewer.or(projectViewer, atMember), "show-member", "show a member", jsonRoute((*API).showMember)},
+	{post, "/members/{member}/end", admin.or(projectAdmin, atMember), "end-member", "end a member, with the member's keys", jsonRoute((*API).endMember)},
+	{get, "/members/{member}/keys", viewer.or(projectViewer, atMember), "list-ssh-keys", "list a member's SSH keys", jsonRoute((*API).listSSHKeys)},
+	{post, "/members/{member}/keys", admin.or(projectMember, atMember), "add-ssh-key", "add an SSH key of a member", jsonRoute((*API).addSSHKey)},
+	{drop, "/members/{member}/keys/{key}", admin.or(projectMember, atMember), "remove-ssh-key", "remove an SSH key of a member", jsonRoute((*API).endSSHKey)},
 
 	{get, "/runs", viewer, "list-runs", "list runs of all kinds", jsonRoute((*API).listRuns)},
 	{get, "/runs/{run}", viewer, "show-run", "show a run of any kind, its stages and its events", jsonRoute((*API).showRun)},
@@ -217,7 +218,7 @@ var routes = []route{
 // route is one line of the table.
 type route struct {
 	method, path string // see api.Path
-	role         broker.Role
+	access       access
 	id, summary  string
 	register     func(*API, huma.API, huma.Operation)
 }
@@ -226,10 +227,10 @@ func (a *API) add(h huma.API, r route) {
 	op := huma.Operation{
 		OperationID: r.id, Method: r.method, Path: api.Path(r.path),
 		Summary:         r.summary,
-		Description:     "Needs role " + string(r.role) + ".",
+		Description:     "Needs role " + r.access.String() + ".",
 		Tags:            []string{tagOf(r.path)},
 		BodyReadTimeout: -1, // bodies.InTime has set a deadline
-		Middlewares:     huma.Middlewares{a.roleGuard(r.role, r.summary)},
+		Middlewares:     huma.Middlewares{a.roleGuard(r.access, r.summary)},
 		Errors:          errorsOfAll,
 	}
 	r.register(a, h, op)
@@ -275,9 +276,9 @@ func uploads(register func(*API, huma.API, huma.Operation)) func(*API, huma.API,
 }
 
 // roleGuard refuses callers without the role before a byte of the body is read.
-func (a *API) roleGuard(role broker.Role, what string) func(huma.Context, func(huma.Context)) {
+func (a *API) roleGuard(need access, what string) func(huma.Context, func(huma.Context)) {
 	return func(hc huma.Context, next func(huma.Context)) {
-		if err := a.requireRole(hc.Context(), role, what); err != nil {
+		if err := a.requireRole(hc.Context(), need, what); err != nil {
 			_, w := humago.Unwrap(hc)
 			writeProblem(w, problemOf(err))
 			return

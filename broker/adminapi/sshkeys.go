@@ -5,6 +5,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/tenancy"
 )
 
 type sshKeysInput struct {
@@ -34,6 +35,9 @@ func (a *API) addSSHKey(ctx context.Context, in *addSSHKeyInput) (*api.SSHKey, e
 	if err != nil {
 		return nil, err
 	}
+	if err := a.refusedMember(ctx, "ssh_key.add", m, tenancy.MayChangeKeys(callerOf(ctx).OperatorToken, m)); err != nil {
+		return nil, err
+	}
 	return resource(sshKeyResource)(a.c.Tenants.AddSSHKey(withReason(ctx, in.Body.Reason), callerOf(ctx).actor(), m.ID, in.Body.PublicKey))
 }
 
@@ -47,6 +51,9 @@ type endSSHKeyInput struct {
 func (a *API) endSSHKey(ctx context.Context, in *endSSHKeyInput) (*api.SSHKey, error) {
 	m, err := a.member(ctx, in.Member)
 	if err != nil {
+		return nil, err
+	}
+	if err := a.refusedMember(ctx, "ssh_key.end", m, tenancy.MayChangeKeys(callerOf(ctx).OperatorToken, m)); err != nil {
 		return nil, err
 	}
 	reason, err := a.reasonFor(ctx, in.Reason.Reason, "ssh_key.end", "member/"+m.ID, "remove a key of member "+m.Subject)

@@ -107,7 +107,7 @@ func TestTheDescriptionNamesEveryRoute(t *testing.T) {
 	docs := b.Ask(t, "", http.MethodGet, b.OperatorURL()+"/docs", nil)
 	for _, r := range adminapi.Routes() {
 		op, ok := spec.Paths[api.Path(r.Path)][strings.ToLower(r.Method)]
-		if !ok || op.OperationID == "" || !strings.Contains(op.Description, r.Role) {
+		if !ok || op.OperationID == "" || !strings.Contains(op.Description, r.Access) {
 			t.Errorf("%s %s is described as %+v", r.Method, r.Path, op)
 		}
 		if !strings.Contains(string(docs.Body), api.Path(r.Path)+"<") {

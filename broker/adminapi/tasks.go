@@ -16,7 +16,7 @@ import (
 
 // rolesOfTypes are the task types that need more than an operator. Tasks that decide which programs
 // run as root on a node are for the people who manage trust.
-var rolesOfTypes = map[string]broker.Role{"node.resolver_config": admin, "node.self_update": admin, "node.trust_update": admin}
+var rolesOfTypes = map[string]access{"node.resolver_config": admin, "node.self_update": admin, "node.trust_update": admin}
 
 // mayEnqueue refuses and audits a task type that its caller may not enqueue: a type of another
 // role, or a type that only the broker enqueues, because the task is only a part of a larger

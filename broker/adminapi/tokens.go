@@ -31,13 +31,35 @@ func (a *API) listTokens(ctx context.Context, in *PageInput) (*api.TokenList, er
 type createTokenInput struct{ Body api.TokenCreate }
 
 func (a *API) createToken(ctx context.Context, in *createTokenInput) (*api.TokenCreated, error) {
+	place, err := a.placeOf(ctx, in.Body)
+	if err != nil {
+		return nil, err
+	}
 	t, secret, err := a.c.Operators.Create(withReason(ctx, in.Body.Reason), callerOf(ctx).actor(), operators.NewToken{
-		Name: in.Body.Name, Role: broker.Role(in.Body.Role), Sites: in.Body.Sites, TTL: time.Duration(in.Body.TTLSeconds) * time.Second,
+		Name: in.Body.Name, Role: broker.Role(in.Body.Role), Sites: in.Body.Sites, Place: place,
+		TTL: time.Duration(in.Body.TTLSeconds) * time.Second,
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &api.TokenCreated{Token: tokenResource(t), Secret: secret.Reveal()}, nil
+}
+
+// placeOf finds the place that a request for a token names. Codes: organisation_not_found,
+// project_not_found, ambiguous_project, token_invalid.
+func (a *API) placeOf(ctx context.Context, in api.TokenCreate) (broker.Place, error) {
+	switch {
+	case in.Organisation != "" && in.Project != "":
+		return broker.Place{}, broker.Errorf(broker.Invalid, "token_invalid",
+			"cannot create token %s: it names an organisation and a project (name one; a project may be ORGANISATION/NAME)", in.Name)
+	case in.Organisation != "":
+		o, err := a.organisation(ctx, in.Organisation)
+		return broker.Place{OrganisationID: o.ID}, err
+	case in.Project != "":
+		p, err := a.project(ctx, in.Project)
+		return p.Place(), err
+	}
+	return broker.Place{}, nil
 }
 
 type revokeTokenInput struct {
@@ -58,6 +80,6 @@ func (a *API) revokeToken(ctx context.Context, in *revokeTokenInput) (*api.Token
 func tokenResource(t broker.OperatorToken) api.Token {
 	return api.Token{
 		Name: t.Name, Role: string(t.Role), Sites: t.Sites, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt,
-		RevokedAt: t.RevokedAt,
+		RevokedAt: t.RevokedAt, OrganisationID: t.Place.OrganisationID, ProjectID: t.Place.ProjectID,
 	}
 }

@@ -182,8 +182,7 @@ func (d *Directory) atExpiry(ctx context.Context, at time.Time, f func()) (stop 
 	return end
 }
 
-// Create makes a token and returns its secret, once. Codes: token_invalid,
-// token_name_taken.
+// Create makes a token and returns its secret, once. Codes as of Register.
 func (d *Directory) Create(ctx context.Context, actor broker.Actor, n NewToken) (broker.OperatorToken, Secret, error) {
 	secret, err := NewSecret(d.rand)
 	if err != nil {
@@ -194,7 +193,7 @@ func (d *Directory) Create(ctx context.Context, actor broker.Actor, n NewToken) 
 }
 
 // Register creates a token from a secret of NewSecret, for callers that must store the secret
-// before the token is valid. Codes: token_invalid, token_name_taken.
+// before the token is valid. Codes: token_invalid, role_invalid and those of CreateOperatorToken.
 func (d *Directory) Register(ctx context.Context, actor broker.Actor, n NewToken, secret Secret) (broker.OperatorToken, error) {
 	if err := n.check(); err != nil {
 		return broker.OperatorToken{}, err
@@ -203,7 +202,7 @@ func (d *Directory) Register(ctx context.Context, actor broker.Actor, n NewToken
 		return broker.OperatorToken{}, invalid("the token's secret is not valid")
 	}
 	now := d.now().UTC()
-	token := broker.OperatorToken{Name: n.Name, Role: n.Role, Sites: n.Sites, CreatedAt: now, ExpiresAt: now.Add(n.TTL)}
+	token := broker.OperatorToken{Name: n.Name, Role: n.Role, Sites: n.Sites, Place: n.Place, CreatedAt: now, ExpiresAt: now.Add(n.TTL)}
 	return token, d.db.CreateOperatorToken(ctx, actor, token, pki.HashToken(secret.Reveal()))
 }
 

@@ -59,10 +59,11 @@ type NewToken struct {
 	Name  string
 	Role  broker.Role
 	Sites []string      // empty: all
+	Place broker.Place  // where the role holds
 	TTL   time.Duration // 0: DefaultTTL
 }
 
-// check returns the fault of a token to create. Code: token_invalid.
+// check returns the fault of a token to create. Codes: token_invalid, role_invalid.
 func (n *NewToken) check() error {
 	if n.TTL == 0 {
 		n.TTL = DefaultTTL
@@ -72,12 +73,12 @@ func (n *NewToken) check() error {
 		return invalid("the name must be up to 64 of a-z, 0-9, '.', '_', '@' and '-'")
 	case strings.HasPrefix(n.Name, "system"), strings.HasPrefix(n.Name, "hostler-broker"):
 		return invalid("names that begin with system or hostler-broker are reserved for the broker")
-	case !n.Role.Covers(broker.RoleViewer):
-		return invalid("role %q is not one of platform_admin, operator, viewer", taskcatalog.Clean(string(n.Role), 40))
 	case n.TTL < MinTTL || n.TTL > MaxTTL:
 		return invalid("its lifetime must be between %v and %v", MinTTL, MaxTTL)
 	case len(n.Sites) > maxSites:
 		return invalid("%d sites are named, at most %d", len(n.Sites), maxSites)
+	case n.Role.OfTenants() && len(n.Sites) > 0:
+		return invalid("a tenant's token cannot be bound to sites: tenants see no sites")
 	case n.Role == broker.RolePlatformAdmin && len(n.Sites) > 0:
 		return invalid("a platform_admin manages trust and tokens of all sites, so its token cannot be bound to sites")
 	}
@@ -86,7 +87,7 @@ func (n *NewToken) check() error {
 			return invalid("site %q is not a valid site name (a-z, 0-9 and '-')", taskcatalog.Clean(s, 64))
 		}
 	}
-	return nil
+	return n.Role.At(n.Place)
 }
 
 func invalid(format string, args ...any) error {

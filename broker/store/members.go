@@ -93,7 +93,38 @@ func (t *tx) addMember(ctx context.Context, actor broker.Actor, m broker.Member)
 	})
 }
 
-// EndMember ends a member and the member's keys. Ending a member again changes nothing. Code:
+// bearerIsMember makes the bearer of a tenant's token a member at the token's place, or finds that
+// member. Code: member_role_differs.
+func (t *tx) bearerIsMember(ctx context.Context, actor broker.Actor, o broker.OperatorToken) error {
+	m, err := scanMember(t.QueryRowContext(ctx, `SELECT `+memberColumns+` FROM members
+		WHERE organisation_id = $1 AND project_id = $2 AND subject = $3 AND ended_at = 0`+t.ForUpdate(),
+		o.Place.OrganisationID, o.Place.ProjectID, o.Name))
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		_, err := t.addMember(ctx, actor, broker.Member{
+			ID: broker.NewTenantID(broker.MemberPrefix, t.now), Subject: o.Name, Place: o.Place, Role: o.Role,
+		})
+		return err
+	case err == nil && m.Role != o.Role:
+		return broker.Errorf(broker.Refused, "member_role_differs",
+			"cannot create token %s with role %s: member %s has role %s (use that role, or end the member first)", o.Name, o.Role, m.ID, m.Role)
+	}
+	return err
+}
+
+// endToken revokes the token of a member, whose name is the member's subject.
+func (t *tx) endToken(ctx context.Context, actor broker.Actor, m broker.Member, reason string) error {
+	n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE operator_tokens SET revoked_at = $1
+		WHERE name = $2 AND organisation_id = $3 AND project_id = $4 AND revoked_at = 0`,
+		sqlkit.Micros(t.now), m.Subject, m.Place.OrganisationID, m.Place.ProjectID))
+	if err != nil || n == 0 {
+		return err
+	}
+	t.hint(HintToken, m.Subject)
+	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "token.revoke", Subject: "token/" + m.Subject, Reason: reason})
+}
+
+// EndMember ends a member, the member's keys and token. Ending a member again changes nothing. Code:
 // member_not_found.
 func (db *DB) EndMember(ctx context.Context, actor broker.Actor, id, reason string) (m broker.Member, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
@@ -105,6 +136,9 @@ func (db *DB) EndMember(ctx context.Context, actor broker.Actor, id, reason stri
 			return err
 		}
 		m.EndedAt = t.now
+		if err := t.endToken(ctx, actor, m, reason); err != nil {
+			return err
+		}
 		for _, end := range []string{
 			`UPDATE ssh_keys SET ended_at = $1 WHERE member_id = $2 AND ended_at = 0`,
 			`UPDATE members SET ended_at = $1 WHERE id = $2`,

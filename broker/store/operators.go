@@ -9,17 +9,19 @@ import (
 	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
-const operatorColumns = `name, role, sites, created_at, expires_at, revoked_at`
+const operatorColumns = `name, role, sites, created_at, expires_at, revoked_at, organisation_id, project_id`
 
 func scanOperator(row sqlkit.Row) (broker.OperatorToken, error) {
 	var o broker.OperatorToken
 	err := row.Scan(&o.Name, &o.Role, sqlkit.ScanJSON(&o.Sites), sqlkit.ScanMicros(&o.CreatedAt), sqlkit.ScanMicros(&o.ExpiresAt),
-		sqlkit.ScanMicros(&o.RevokedAt))
+		sqlkit.ScanMicros(&o.RevokedAt), &o.Place.OrganisationID, &o.Place.ProjectID)
 	return o, err
 }
 
-// CreateOperatorToken stores a token by its hash. The name is an audit actor and is never reused.
-// Codes: token_name_taken.
+// CreateOperatorToken stores a token by its hash. The name is an audit actor and is never reused. A
+// token at a tenant's place makes its bearer a member there, unless a member of that name is there
+// already. Codes: token_name_taken, organisation_not_found, organisation_ended, project_not_found,
+// project_ended, member_role_differs.
 func (db *DB) CreateOperatorToken(ctx context.Context, actor broker.Actor, o broker.OperatorToken, hash string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		var taken int
@@ -30,14 +32,22 @@ func (db *DB) CreateOperatorToken(ctx context.Context, actor broker.Actor, o bro
 			return broker.Errorf(broker.Refused, "token_name_taken",
 				"cannot create token %s: another token has or had that name (choose another name)", o.Name)
 		}
+		if !o.Place.OfPlatform() {
+			if err := t.bearerIsMember(ctx, actor, o); err != nil {
+				return err
+			}
+		}
 		if _, err := t.ExecContext(ctx,
-			`INSERT INTO operator_tokens (name, hash, role, sites, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6)`,
-			o.Name, hash, string(o.Role), listText(o.Sites), sqlkit.Micros(t.now), sqlkit.Micros(o.ExpiresAt)); err != nil {
+			`INSERT INTO operator_tokens (name, hash, role, sites, created_at, expires_at, organisation_id, project_id)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			o.Name, hash, string(o.Role), listText(o.Sites), sqlkit.Micros(t.now), sqlkit.Micros(o.ExpiresAt), o.Place.OrganisationID,
+			o.Place.ProjectID); err != nil {
 			return err
 		}
 		return t.audit(ctx, broker.AuditEntry{
 			Actor: actor.Name, Action: "token.create", Subject: "token/" + o.Name,
-			After: small("role", o.Role, "sites", o.Sites, "expires_at", sqlkit.Micros(o.ExpiresAt)),
+			After: small("role", o.Role, "sites", o.Sites, "expires_at", sqlkit.Micros(o.ExpiresAt),
+				"organisation_id", o.Place.OrganisationID, "project_id", o.Place.ProjectID),
 		})
 	})
 }

@@ -2,10 +2,6 @@ package tenancy
 
 import (
 	"context"
-	"crypto/rand"
-	"fmt"
-	"strings"
-	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
@@ -17,17 +13,14 @@ type Directory struct{ db *store.DB }
 // New makes a directory of the store's tenants.
 func New(db *store.DB) *Directory { return &Directory{db} }
 
-// newID makes an id that sorts by time.
-func newID(prefix string, now time.Time) string {
-	return fmt.Sprintf("%s%011x%s", prefix, now.UnixMilli(), strings.ToLower(rand.Text()[:10]))
-}
-
 // CreateOrganisation makes an organisation. Codes: name_invalid, organisation_exists.
 func (d *Directory) CreateOrganisation(ctx context.Context, actor broker.Actor, name string) (broker.Organisation, error) {
 	if err := broker.CheckTenantName(name); err != nil {
 		return broker.Organisation{}, err
 	}
-	return d.db.CreateOrganisation(ctx, actor, broker.Organisation{ID: newID(broker.OrganisationPrefix, d.db.Now()), Name: name})
+	return d.db.CreateOrganisation(ctx, actor, broker.Organisation{
+		ID: broker.NewTenantID(broker.OrganisationPrefix, d.db.Now()), Name: name,
+	})
 }
 
 // CreateProject makes a project of an organisation. Codes: name_invalid, organisation_not_found,
@@ -37,7 +30,7 @@ func (d *Directory) CreateProject(ctx context.Context, actor broker.Actor, organ
 		return broker.Project{}, err
 	}
 	return d.db.CreateProject(ctx, actor, broker.Project{
-		ID: newID(broker.ProjectPrefix, d.db.Now()), OrganisationID: organisationID, Name: name,
+		ID: broker.NewTenantID(broker.ProjectPrefix, d.db.Now()), OrganisationID: organisationID, Name: name,
 	})
 }
 
@@ -56,7 +49,7 @@ func (d *Directory) EndProject(ctx context.Context, actor broker.Actor, id, reas
 func (d *Directory) AddMember(
 	ctx context.Context, actor broker.Actor, place broker.Place, subject string, role broker.Role,
 ) (broker.Member, error) {
-	m := broker.Member{ID: newID("mem-", d.db.Now()), Subject: subject, Place: place, Role: role}
+	m := broker.Member{ID: broker.NewTenantID(broker.MemberPrefix, d.db.Now()), Subject: subject, Place: place, Role: role}
 	if err := m.Check(); err != nil {
 		return m, err
 	}
@@ -66,7 +59,7 @@ func (d *Directory) AddMember(
 	return d.db.AddMember(ctx, actor, m)
 }
 
-// EndMember ends a member and the member's keys. Code: member_not_found.
+// EndMember ends a member, the member's keys and token. Code: member_not_found.
 func (d *Directory) EndMember(ctx context.Context, actor broker.Actor, id, reason string) (broker.Member, error) {
 	return d.db.EndMember(ctx, actor, id, reason)
 }
@@ -80,6 +73,25 @@ func mayGive(actor broker.Actor, role broker.Role) error {
 		actor.Name, actor.Role)
 }
 
+// MayEnd refuses to let the caller end a member with a role above the caller's own. Code:
+// role_insufficient.
+func MayEnd(who broker.OperatorToken, m broker.Member) error {
+	if who.Role.Covers(broker.RolePlatformAdmin) || who.Role.Covers(broker.RoleProjectAdmin) && who.Role.Covers(m.Role) {
+		return nil
+	}
+	return broker.Errorf(broker.Forbidden, "role_insufficient", "cannot change member %s with role %s: token %s has role %s", m.Subject, m.Role,
+		who.Name, who.Role)
+}
+
+// MayChangeKeys refuses to let the caller change the keys of a member, unless the member is the
+// caller, or the caller may end the member. Code: role_insufficient.
+func MayChangeKeys(who broker.OperatorToken, m broker.Member) error {
+	if who.Name == m.Subject && who.Place == m.Place && who.Role.Covers(broker.RoleProjectMember) {
+		return nil
+	}
+	return MayEnd(who, m)
+}
+
 // AddSSHKey stores a public key of a member. Codes: ssh_key_invalid, member_not_found, member_ended,
 // ssh_key_limit.
 func (d *Directory) AddSSHKey(ctx context.Context, actor broker.Actor, memberID, line string) (broker.SSHKey, error) {
@@ -87,7 +99,7 @@ func (d *Directory) AddSSHKey(ctx context.Context, actor broker.Actor, memberID,
 	if err != nil {
 		return k, err
 	}
-	k.ID, k.MemberID = newID("key-", d.db.Now()), memberID
+	k.ID, k.MemberID = broker.NewTenantID("key-", d.db.Now()), memberID
 	return d.db.AddSSHKey(ctx, actor, k)
 }
 

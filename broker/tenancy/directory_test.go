@@ -216,3 +216,45 @@ func TestAQuotaIsAProjectsNumbersOfASKU(t *testing.T) {
 		}
 	})
 }
+
+func TestTheBearerOfATenantsTokenIsAMemberAndEndsWithIt(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		d := tenancy.New(db)
+		acme := must(d.CreateOrganisation(ctx, root, "acme"))(t)
+		lab := must(d.CreateProject(ctx, root, acme.ID, "lab"))(t)
+		give := func(name, hash string, role broker.Role, at broker.Place) error {
+			return db.CreateOperatorToken(ctx, root, broker.OperatorToken{Name: name, Role: role, Place: at, ExpiresAt: clock.Now().Add(time.Hour)}, hash)
+		}
+		if err := give("ada", "hash-ada", broker.RoleProjectMember, lab.Place()); err != nil {
+			t.Fatal(err)
+		}
+		// A token of the same name elsewhere is another one's, and stays.
+		if err := give("elsewhere", "hash-elsewhere", broker.RoleViewer, broker.Place{}); err != nil {
+			t.Fatal(err)
+		}
+		other := must(d.AddMember(ctx, root, lab.Place(), "elsewhere", broker.RoleProjectViewer))(t)
+		page, _, err := db.Members(ctx, store.TenantPage{Within: lab.Place()})
+		if err != nil || len(page) != 2 || page[0].Subject != "ada" && page[1].Subject != "ada" {
+			t.Fatalf("%+v, %v", page, err)
+		}
+		if got := must(db.OperatorByHash(ctx, "hash-ada"))(t); got.Place != lab.Place() || got.Role != broker.RoleProjectMember {
+			t.Errorf("%+v", got)
+		}
+		refused(t, give("bob", "hash-bob", broker.RoleProjectMember, broker.Place{OrganisationID: acme.ID, ProjectID: "prj-none"}), "project_not_found")
+		hints := db.Hints(t.Context())
+		for _, m := range page {
+			must(d.EndMember(ctx, root, m.ID, "left"))(t)
+		}
+		if h := <-hints; h != (store.Hint{Kind: store.HintToken, ID: "ada"}) {
+			t.Errorf("hint %+v", h)
+		}
+		if got := must(db.OperatorByHash(ctx, "hash-ada"))(t); got.RevokedAt.IsZero() {
+			t.Error("the token of a member that has ended opens doors")
+		}
+		if got := must(db.OperatorByHash(ctx, "hash-elsewhere"))(t); !got.RevokedAt.IsZero() {
+			t.Errorf("the end of member %s revoked a token of the platform", other.ID)
+		}
+		must(d.EndProject(ctx, root, lab.ID, "done"))(t)
+		refused(t, give("late", "hash-late", broker.RoleProjectMember, lab.Place()), "project_ended")
+	})
+}

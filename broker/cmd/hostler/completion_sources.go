@@ -215,7 +215,7 @@ func tokenCandidates(ctx context.Context, remote *client.Client, _ []string, _ s
 	}
 	for _, t := range l.Items {
 		if t.RevokedAt.IsZero() {
-			out = append(out, candidate{t.Name, t.Role + ", " + tokenSites(t)})
+			out = append(out, candidate{t.Name, t.Role + ", " + tokenPlace(t)})
 		}
 	}
 	return out, nil

@@ -73,7 +73,7 @@ terminal, by your confirmation of the fingerprint.`,
 			}
 			a.contacted = &contacted{api: remote, path: path}
 			return a.show(who, []string{name}, func(p *render.Page) {
-				p.Line("logged in to " + file.Broker + " as " + who.Name + " (" + who.Role + "), context " + name)
+				p.Line("logged in to " + file.Broker + " as " + who.Name + " (" + who.Role + tokenOfTenant(*who) + "), context " + name)
 			})
 		},
 	}

@@ -27,13 +27,22 @@ never stored. Redirect it to a file that its owner alone can read (umask 077).
 
 The name is the actor in the audit log, so give each person and each program its own
 token. Bind it to the sites that it needs. A token cannot be changed: to rotate it,
-create another under a new name, and revoke the old one. The first token of a broker,
-and one where none is left, is made by hostler-broker token create.`,
-		Example: "  hostler token create --name ci --role viewer --site dc1 --ttl 720h --reason 'dashboard of dc1' > ci.token",
-		Args:    exactly(),
+create another under a new name, and revoke the old one.
+
+A role of tenants (tenant_admin, project_admin, project_member, project_viewer) holds
+at an organisation or a project alone; its bearer becomes a member there.
+
+The first token of a broker, and one where none is left, is made by hostler-broker
+token create.`,
+		Example: `  hostler token create --name ci --role viewer --site dc1 --ttl 720h --reason 'dashboard of dc1' > ci.token
+  hostler token create --name ada --role project_member --project acme/lab --reason 'new member' > ada.token`,
+		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if t.Name == "" || t.Role == "" {
 				return usage("no token is described (use --name N and --role platform_admin, operator or viewer)")
+			}
+			if t.Organisation != "" && t.Project != "" {
+				return usage("use only one of --org and --project (a project may be ORGANISATION/NAME)")
 			}
 			if err := needReason(t.Reason); err != nil {
 				return err
@@ -48,7 +57,7 @@ and one where none is left, is made by hostler-broker token create.`,
 				return err
 			}
 			a.note("token %s (%s, %s) is valid until %s; its secret is shown only once", made.Token.Name, made.Token.Role,
-				tokenSites(made.Token), render.Time(made.Token.ExpiresAt))
+				tokenPlace(made.Token), render.Time(made.Token.ExpiresAt))
 			if a.output == "json" || a.output == "yaml" {
 				return a.show(made, nil, nil)
 			}
@@ -57,7 +66,9 @@ and one where none is left, is made by hostler-broker token create.`,
 	}
 	f := c.Flags()
 	f.StringVar(&t.Name, "name", "", "who uses the token: the actor in the audit log")
-	f.StringVar(&t.Role, "role", "", "platform_admin, operator or viewer")
+	f.StringVar(&t.Role, "role", "", "platform_admin, operator or viewer; or a role of tenants, with --org or --project")
+	orgFlag(c, &t.Organisation, "the organisation at which a role of tenants holds")
+	f.StringVar(&t.Project, "project", "", "the project at which a role of tenants holds, `PROJECT`: an id, a name, or ORGANISATION/NAME")
 	f.StringArrayVar(&t.Sites, "site", nil, "bind the token to a `SITE` (may be repeated; default: all sites)")
 	f.DurationVar(&ttl, "ttl", 90*24*time.Hour, "lifetime of the token, from a minute to a year")
 	reasonFlag(c, &t.Reason)
@@ -81,12 +92,12 @@ func tokenListCommand(a *app) *cobra.Command {
 			for _, t := range l.Items {
 				names = append(names, t.Name)
 				rows = append(rows, []string{
-					t.Name, t.Role, tokenSites(t), tokenState(t, a.now()), render.Ago(t.CreatedAt, a.now()), moment(a, t.ExpiresAt),
+					t.Name, t.Role, tokenPlace(t), tokenState(t, a.now()), render.Ago(t.CreatedAt, a.now()), moment(a, t.ExpiresAt),
 				})
 			}
 			return a.show(l, names, func(p *render.Page) {
 				p.Table([]render.Column{
-					render.Keep("NAME"), render.Main("ROLE"), render.Main("SITES"), render.Keep("STATE"),
+					render.Keep("NAME"), render.Main("ROLE"), render.Main("WHERE"), render.Keep("STATE"),
 					render.Aside("CREATED"), render.More("EXPIRES"),
 				}, rows)
 			})
@@ -125,7 +136,13 @@ name is not given again. A token may revoke itself.`,
 	return c
 }
 
-func tokenSites(t api.Token) string { return cmp.Or(strings.Join(t.Sites, ", "), "all sites") }
+// tokenPlace says where the token's role holds.
+func tokenPlace(t api.Token) string {
+	if t.OrganisationID != "" {
+		return cmp.Or(t.ProjectID, t.OrganisationID)
+	}
+	return cmp.Or(strings.Join(t.Sites, ", "), "all sites")
+}
 
 func tokenState(t api.Token, now time.Time) string {
 	switch {
@@ -135,4 +152,12 @@ func tokenState(t api.Token, now time.Time) string {
 		return "expired"
 	}
 	return "valid"
+}
+
+// tokenOfTenant names the place of a tenant's token; empty: a token of the platform.
+func tokenOfTenant(t api.Token) string {
+	if t.OrganisationID == "" {
+		return ""
+	}
+	return " at " + tokenPlace(t)
 }
