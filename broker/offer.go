@@ -70,13 +70,13 @@ func (o Offer) fault(gpus int) string {
 		}
 	}
 	for i, site := range o.Sites {
-		if !SiteNameForm.MatchString(site) || slices.Contains(o.Sites[:i], site) {
+		if !SiteNameForm.MatchString(site) || idForm.MatchString(site) || slices.Contains(o.Sites[:i], site) {
 			return fmt.Sprintf("sites has %q, which is not a site's name, or is listed twice", cleanText(site))
 		}
 	}
 	for i, image := range o.Images {
 		if !seriesForm.MatchString(image) || slices.Contains(o.Images[:i], image) {
-			return fmt.Sprintf("images has %q, which has not a form such as ubuntu/noble or custom/IMAGE, or is listed twice",
+			return fmt.Sprintf("images has %q, which is not of a form such as ubuntu/noble or custom/IMAGE, or is listed twice",
 				cleanText(image))
 		}
 	}
@@ -84,7 +84,8 @@ func (o Offer) fault(gpus int) string {
 }
 
 // Offers refuses a request for what the SKU does not offer. The SKU without an id stands for a SKU
-// that does not exist. The answer of Offers does not depend on the nodes that are free. Codes:
+// that does not exist. The answer of Offers does not depend on the nodes that are free. A site that
+// does not exist is the caller's to refuse: an offer without sites names none. Codes:
 // sku_unavailable, and allocation_invalid for a request that no SKU could meet.
 func (s SKU) Offers(r AllocationRequest) error {
 	if s.ID == "" {
@@ -111,7 +112,7 @@ func (s SKU) Offers(r AllocationRequest) error {
 		return r.Unavailable("%d %s are not offered (offered counts: %s)", count, unit,
 			strings.Trim(strings.ReplaceAll(fmt.Sprint(o.AllowedCounts), " ", ", "), "[]"))
 	case r.Site != "" && len(o.Sites) > 0 && !slices.Contains(o.Sites, r.Site):
-		return r.Unavailable("the SKU is not offered at site %s (offered at: %s)", cleanText(r.Site), strings.Join(o.Sites, ", "))
+		return r.Unavailable("the SKU is not offered at %s", cleanText(r.Site)) // which sites there are is no tenant's to know
 	case r.Image != "" && len(o.Images) == 0:
 		return r.Unavailable("the SKU offers no choice of image (ask without an image)")
 	case r.Image != "" && !slices.Contains(o.Images, r.Image):

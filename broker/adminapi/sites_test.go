@@ -134,7 +134,7 @@ func TestASKUIsMadeWithDefaultsAndChangedInPart(t *testing.T) {
 	if s = servertest.Must[api.SKU](t, b, http.MethodPatch, "/skus/"+s.ID, `{"allowed_counts":[4]}`); s.Shape != "gpu_slice" || !slices.Equal(s.AllowedCounts, []int{4}) || !slices.Equal(s.Images, []string{"ubuntu/noble"}) || s.GPUCount != 8 {
 		t.Errorf("%+v", s)
 	}
-	for body, code := range map[string]string{`{"allowed_counts":[9]}`: "sku_invalid", `{"shape":"vm"}`: "invalid_request", `{"sites":["dc9"]}`: "site_not_found"} {
+	for body, code := range map[string]string{`{"allowed_counts":[9]}`: "sku_invalid", `{"shape":"vm"}`: "invalid_request", `{"shape":"baremetal"}`: "sku_invalid", `{"allowed_counts":null}`: "invalid_request", `{"sites":["dc9"]}`: "site_not_found"} {
 		if a := b.Ask(t, b.Token, http.MethodPatch, "/skus/"+s.ID, body); a.Code() != code {
 			t.Errorf("%s: %d %s, want %s", body, a.Status, a.Body, code)
 		}

@@ -66,6 +66,11 @@ func (a *API) updateSKU(ctx context.Context, in *updateSKUInput) (*api.SKU, erro
 		if err != nil {
 			return err
 		}
+		if c.Shape != string(s.Offer.Shape) && len(c.AllowedCounts) > 0 && len(said.AllowedCounts) == 0 {
+			return broker.Errorf(broker.Invalid, "sku_invalid",
+				"cannot change SKU %s: allowed_counts %v count nodes of a baremetal SKU, and GPUs of a gpu_slice SKU (give allowed_counts with the shape)",
+				s.ID, c.AllowedCounts)
+		}
 		created := s.CreatedAt
 		*s = skuOf(c)
 		s.CreatedAt = created

@@ -21,12 +21,13 @@ type SKUConfig struct {
 	GPUSettings taskcatalog.GPUSettings `json:"gpu_settings" doc:"required settings; a setting that is left out may have any value"`
 	ScrubFloor  ScrubFloor              `json:"scrub_floor"`
 	DPUDisks    bool                    `json:"dpu_emulated_disks,omitempty" doc:"a DPU may emulate the machine's disks, and an erase includes them: it reaches as far as the DPU allows"`
-	Reason      string                  `json:"reason,omitempty" maxLength:"500" doc:"recorded in the audit log"`
 
 	Shape         string   `json:"shape" enum:"baremetal,gpu_slice" doc:"what a tenant gets: whole nodes, or a number of one node's GPUs"`
 	AllowedCounts []int    `json:"allowed_counts" maxItems:"100" doc:"counts that a tenant may ask for, of nodes (baremetal) or of GPUs (gpu_slice); empty: any"`
 	Sites         []string `json:"sites" maxItems:"100" doc:"names of the sites where the SKU is offered; empty: all sites"`
 	Images        []string `json:"images" maxItems:"100" doc:"images that a tenant may choose; empty: no choice, the site's image"`
+
+	Reason string `json:"reason,omitempty" maxLength:"500" doc:"recorded in the audit log"`
 }
 
 // BootDiskRule says which disk a machine boots from.

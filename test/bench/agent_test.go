@@ -81,10 +81,11 @@ func cancelBaseline(ctx context.Context, b *testing.B, l *lab.Lab) {
 	b.Helper()
 	wait := func(status string) (id string) {
 		must(b, l.Wait(ctx, "a baseline task that is "+status, func() error {
-			var tasks []struct{ ID, Status string }
-			if err := l.JSON(ctx, &tasks, "task", "list", "--node", "here"); err != nil {
+			var list struct{ Items []struct{ ID, Status string } }
+			if err := l.JSON(ctx, &list, "task", "list", "--node", "here"); err != nil {
 				return err
 			}
+			tasks := list.Items
 			if len(tasks) != 1 || tasks[0].Status != status {
 				return fmt.Errorf("there is %v", tasks)
 			}

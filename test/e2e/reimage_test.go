@@ -76,11 +76,13 @@ func (s *site) member(name string) (n member) {
 // drifts returns the rules of the open drifts.
 func (s *site) drifts() (rules []string) {
 	s.t.Helper()
-	var open []struct {
-		Rule string `json:"rule"`
+	var open struct {
+		Items []struct {
+			Rule string `json:"rule"`
+		} `json:"items"`
 	}
 	s.json(&open, "drift", "list")
-	for _, d := range open {
+	for _, d := range open.Items {
 		rules = append(rules, d.Rule)
 	}
 	return rules

@@ -285,12 +285,14 @@ func sessionsProcessKilled(s *site) {
 	if is := t.closed(); is.EndCode != "terminal_gone" {
 		s.t.Errorf("it ended with %s", is.EndCode)
 	}
-	var said []struct{ Actor, Subject, Reason string }
+	var said struct {
+		Items []struct{ Actor, Subject, Reason string }
+	}
 	s.json(&said, "audit", "list", "--action", "terminal.close", "--limit", "0")
-	if !slices.ContainsFunc(said, func(e struct{ Actor, Subject, Reason string }) bool {
+	if !slices.ContainsFunc(said.Items, func(e struct{ Actor, Subject, Reason string }) bool {
 		return strings.HasPrefix(e.Actor, "node:") && e.Subject == "terminal/"+t.id && strings.Contains(e.Reason, "(signal)")
 	}) {
-		s.t.Errorf("its node did not say so: %+v", said)
+		s.t.Errorf("its node did not say so: %+v", said.Items)
 	}
 }
 

@@ -129,9 +129,9 @@ func (r *releases) ranOnce() {
 // told are the node's tasks as the broker has them.
 func (r *releases) told() []task {
 	r.t.Helper()
-	var all []task
+	var all struct{ Items []task }
 	r.json(&all, "task", "list", "--node", node, "--limit", "0")
-	return all
+	return all.Items
 }
 
 // ledger returns the node's record of its tasks from a collected archive.

@@ -199,6 +199,10 @@ func (c *Client) decode(res *http.Response, out any) error {
 			"cannot read the answer of %s: the answer is larger than %d bytes (narrow the request)", c.opts.Broker, maxReply)
 	case out == nil || res.StatusCode == http.StatusNoContent:
 		return nil
+	case bytes.Contains(raw, []byte(`"next_cursor":`)): // a page that nobody follows would pass for the whole list
+		return broker.Errorf(broker.Internal, "broker_older",
+			"cannot read the list of %s: the broker is of an earlier release, and only its first page would be read (update the broker, or use its own hostler)",
+			c.opts.Broker)
 	}
 	if err := json.Unmarshal(raw, out); err != nil {
 		return broker.Errorf(broker.Internal, "answer_malformed",

@@ -200,6 +200,22 @@ func TestAllPagesAreRead(t *testing.T) {
 	}
 }
 
+// An earlier broker names the next page next_cursor. Its first page is not the whole list.
+func TestAListOfAnEarlierBrokerIsRefused(t *testing.T) {
+	remote, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"items":[{"id":"t-1","type":"\"next_cursor\":"}],"next_cursor":"c"}`)
+	})
+	if _, err := remote.Tasks(context.Background(), TaskFilter{}); Code(err) != "broker_older" {
+		t.Errorf("got %v", err)
+	}
+	remote, _ = serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `{"items":[{"id":"t-1","type":"\"next_cursor\":"}],"next":""}`)
+	})
+	if _, err := remote.Tasks(context.Background(), TaskFilter{}); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestABrokenExportIsNoExport(t *testing.T) {
 	remote, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "1000")

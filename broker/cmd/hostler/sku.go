@@ -153,7 +153,8 @@ func skuListCommand(a *app) *cobra.Command {
 			for _, s := range l.Items {
 				names = append(names, s.ID)
 				rows = append(rows, []string{
-					s.ID, gpusOf(s), s.Shape, strings.Join(s.Sites, ", "), strconv.Itoa(len(s.NICs)), s.BootDisk.Pattern, s.Description,
+					s.ID, gpusOf(s), s.Shape, cmp.Or(strings.Join(s.Sites, ", "), "all"),
+					strconv.Itoa(len(s.NICs)), s.BootDisk.Pattern, s.Description,
 				})
 			}
 			return a.show(l, names, func(p *render.Page) {
