@@ -72,15 +72,16 @@ demo-onboarding: build
 RACE := -race -gcflags='modernc.org/...=-race=false' -gcflags='crypto/internal/...=-race=false' -timeout 15m
 # The tests of adminapi's requests that wait or stream, of terminals, and of whole runs.
 LASTING := Stream|Follower|Walk|Socket|Session|Terminal|GoesOnWhere|FromItsBMC|Batch|Waits|Followed|AnOperatorWho|UnderOneKey
+INMEMORY := -exec $(CURDIR)/.ci/inmemory
 # All three parts run, so that one red package does not hide what comes after it.
 test: setup-test
 	@raced=$$(.ci/packages raced) && plain=$$(.ci/packages plain) || exit 1; failed=0; export CGO_ENABLED=1; \
-	go test -vet=off $(RACE) $$raced || failed=1; \
-	go test -vet=off $(RACE) -run '$(LASTING)' ./broker/adminapi || failed=1; \
-	go test -vet=off -timeout 15m $$plain || failed=1; \
+	go test -vet=off $(INMEMORY) $(RACE) $$raced || failed=1; \
+	go test -vet=off $(INMEMORY) $(RACE) -run '$(LASTING)' ./broker/adminapi || failed=1; \
+	go test -vet=off $(INMEMORY) -timeout 15m $$plain || failed=1; \
 	exit $$failed
 race: setup-test
-	CGO_ENABLED=1 go test $(RACE) ./...
+	CGO_ENABLED=1 go test $(INMEMORY) $(RACE) ./...
 
 # The simulations are built without the race detector: they have one goroutine. 500
 # onboardings at once are a matter of time and memory.
