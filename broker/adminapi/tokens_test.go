@@ -1,6 +1,7 @@
 package adminapi_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"strings"
 	"testing"
@@ -44,6 +45,13 @@ func TestATokenIsShownOnceAndKeptAsAHash(t *testing.T) {
 		if a := b.Ask(t, b.Token, http.MethodGet, path, nil); strings.Contains(string(a.Body), made.Secret) || !strings.Contains(string(a.Body), "ann") {
 			t.Errorf("GET %s: %s", path, a.Body)
 		}
+	}
+	var after struct {
+		ExpiresAt time.Time `json:"expires_at"` // RFC 3339, as every time of the API
+	}
+	rows := servertest.Must[api.AuditList](t, b, http.MethodGet, "/audit?action=token.create&limit=1", nil)
+	if err := json.Unmarshal(rows.Items[0].After, &after); err != nil || !after.ExpiresAt.Equal(made.Token.ExpiresAt.Truncate(time.Second)) {
+		t.Errorf("the audit log has %s, %v; want %s", rows.Items[0].After, err, made.Token.ExpiresAt)
 	}
 	for name, row := range map[string]struct {
 		token api.TokenCreate

@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store/sqlkit"
@@ -44,9 +45,13 @@ func (db *DB) CreateOperatorToken(ctx context.Context, actor broker.Actor, o bro
 			o.Place.ProjectID); err != nil {
 			return err
 		}
+		expires := "" // never
+		if !o.ExpiresAt.IsZero() {
+			expires = o.ExpiresAt.UTC().Format(time.RFC3339)
+		}
 		return t.audit(ctx, broker.AuditEntry{
 			Actor: actor.Name, Action: "token.create", Subject: "token/" + o.Name,
-			After: small("role", o.Role, "sites", o.Sites, "expires_at", sqlkit.Micros(o.ExpiresAt),
+			After: small("role", o.Role, "sites", o.Sites, "expires_at", expires,
 				"organisation_id", o.Place.OrganisationID, "project_id", o.Place.ProjectID),
 		})
 	})
