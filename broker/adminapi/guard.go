@@ -32,8 +32,12 @@ type caller struct {
 
 func (c caller) actor() broker.Actor { return broker.Actor{Name: c.Name, Role: c.Role} }
 
-// sites are the sites that the caller may see; nil: all.
+// sites are the sites that the caller may see; nil: all. A tenant sees none: no site has the name
+// that is returned for it.
 func (c caller) sites() []string {
+	if !c.Place.OfPlatform() {
+		return []string{"?"}
+	}
 	if len(c.Sites) == 0 {
 		return nil
 	}

@@ -210,6 +210,8 @@ func TestWhatEachRoleOfATenantMay(t *testing.T) {
 		{"project_admin of a project", http.MethodPost, "/members/" + who["acme-admin"].ID + "/end", end, "member_not_found"},
 		{"project_admin", http.MethodPost, "/members/" + who["acme-admin"].ID + "/end", end, "role_insufficient"},
 		{"project_admin", http.MethodPost, "/members/" + who["acme-admin"].ID + "/keys", key(), "role_insufficient"},
+		{"project_admin", http.MethodPost, "/members/" + who["acme-project-viewer-org"].ID + "/end", end, "role_insufficient"},
+		{"project_admin", http.MethodPost, "/members/" + who["acme-project-viewer-org"].ID + "/keys", key(), "role_insufficient"},
 		{"project_admin", http.MethodPost, "/organisations/acme/projects", api.ProjectCreate{Name: "p2"}, "role_insufficient"},
 		{"tenant_admin", http.MethodPost, "/organisations/acme/projects", api.ProjectCreate{Name: "p2"}, ""},
 		{"tenant_admin", http.MethodPost, "/organisations/acme/members", add("boss2", "tenant_admin"), ""},

@@ -2,8 +2,9 @@
 // broker's routes, and the output of the command line with -o json. Of the broker the package imports
 // the domain's words only, so that a client pulls in no server.
 //
-// All paths are below Prefix, and those of organisations, projects and members below TenantPrefix. {node} takes a NODE reference (an id, a unique id prefix, a hostname,
-// or site/hostname with the slash escaped as %2F); {task} takes a task id.
+// All paths are below Prefix, and those of organisations, projects and members below TenantPrefix.
+// {node} takes a NODE reference (an id, a unique id prefix, a hostname, or site/hostname with the
+// slash escaped as %2F); {task} takes a task id.
 //
 //	GET    /status                              Status            ?site=
 //	GET    /events                              text/event-stream, one Event each   ?after= &type= &subject= &follow=

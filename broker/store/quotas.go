@@ -34,7 +34,8 @@ func (db *DB) Quotas(ctx context.Context, projectID, after string, limit int) (p
 // sku_not_found.
 func (db *DB) SetQuota(ctx context.Context, actor broker.Actor, q broker.Quota, reason string) (kept broker.Quota, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		p, err := t.liveProject(ctx, q.ProjectID, t.ForKeyShare())
+		// The project is locked, as a quota that is set for the first time has no row to lock.
+		p, err := t.liveProject(ctx, q.ProjectID, t.ForUpdate())
 		if err != nil {
 			return err
 		}

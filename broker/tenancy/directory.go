@@ -73,10 +73,14 @@ func mayGive(actor broker.Actor, role broker.Role) error {
 		actor.Name, actor.Role)
 }
 
-// MayEnd refuses to let the caller end a member with a role above the caller's own. Code:
-// role_insufficient.
+// MayEnd refuses to let the caller end a member with a role above the caller's own, and lets only
+// those end a member of the whole organisation who may add one. Code: role_insufficient.
 func MayEnd(who broker.OperatorToken, m broker.Member) error {
-	if who.Role.Covers(broker.RolePlatformAdmin) || who.Role.Covers(broker.RoleProjectAdmin) && who.Role.Covers(m.Role) {
+	need := broker.RoleProjectAdmin
+	if m.Place.ProjectID == "" {
+		need = broker.RoleTenantAdmin
+	}
+	if who.Role.Covers(broker.RolePlatformAdmin) || who.Role.Covers(need) && who.Role.Covers(m.Role) {
 		return nil
 	}
 	return broker.Errorf(broker.Forbidden, "role_insufficient", "cannot change member %s with role %s: token %s has role %s", m.Subject, m.Role,

@@ -35,10 +35,10 @@ func ParseSSHKey(line string) (broker.SSHKey, error) {
 	switch {
 	case len(line) > maxKeyLine:
 		return bad("it is longer than 16 KiB")
+	case strings.Contains(line, "PRIVATE KEY"), strings.Contains(line, "Private-Lines"): // OpenSSH and PEM, PuTTY
+		return bad("it is a private key, which must not leave its owner")
 	case strings.ContainsAny(line, "\r\n\x00"):
 		return bad("it is more than one line")
-	case strings.Contains(line, "PRIVATE KEY"):
-		return bad("it is a private key, which must not leave its owner")
 	}
 	key, comment, options, _, err := ssh.ParseAuthorizedKey([]byte(line))
 	switch {

@@ -76,12 +76,16 @@ func TestWhichSSHKeysAreTaken(t *testing.T) {
 		"nothing":       {"", false},
 		"a comment":     {"# " + good, false},
 		"no key":        {"ssh-ed25519 AAAA", false},
-		"a private key": {"-----BEGIN OPENSSH PRIVATE KEY-----", false},
+		"a private key": {"-----BEGIN OPENSSH PRIVATE KEY-----\nAAAA\n", false},
+		"PuTTY's":       {"PuTTY-User-Key-File-3: ssh-ed25519\nPrivate-Lines: 1\nAAAA\n", false},
 		"too long":      {good + " " + strings.Repeat("x", 17<<10), false},
 		"another type":  {"ssh-dss " + strings.TrimPrefix(good, "ssh-ed25519 "), false},
 	} {
 		_, err := tenancy.ParseSSHKey(row.line)
 		if (err == nil) != row.good || err != nil && broker.AsError(err).Code != "ssh_key_invalid" {
+			t.Errorf("%s: %v", name, err)
+		}
+		if said := err != nil && strings.Contains(err.Error(), "private key"); said != (name == "a private key" || name == "PuTTY's") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

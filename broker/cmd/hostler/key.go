@@ -30,7 +30,7 @@ the type are not.`,
 				return err
 			}
 			// A private key stays on this machine, even if it is named by mistake.
-			if bytes.Contains(raw, []byte("PRIVATE KEY")) {
+			if bytes.Contains(raw, []byte("PRIVATE KEY")) || bytes.Contains(raw, []byte("Private-Lines")) {
 				return broker.Errorf(broker.Invalid, "ssh_key_private", "cannot add %s: it is a private key (give the .pub file beside it)", args[1])
 			}
 			k.PublicKey = strings.TrimSpace(string(raw))

@@ -44,8 +44,8 @@ at this place and below it.
   project_member  asks for nodes, and ends what it asked for itself
   project_viewer  reads
 
-Each role includes the roles below it. To change a role, end the member and add it
-again.`,
+Each role includes the roles below it. To change a role, end the member and add
+it under another name: the name of a token is never given again.`,
 		Example: "  hostler member add ada --role project_member --project acme/lab",
 		RunE: func(c *cobra.Command, args []string) error {
 			if m.Role == "" {

@@ -39,7 +39,7 @@ token create.`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if t.Name == "" || t.Role == "" {
-				return usage("no token is described (use --name N and --role platform_admin, operator or viewer)")
+				return usage("no token is described (use --name N and --role R)")
 			}
 			if t.Organisation != "" && t.Project != "" {
 				return usage("use only one of --org and --project (a project may be ORGANISATION/NAME)")
