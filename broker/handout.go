@@ -56,7 +56,7 @@ var activationSteps = map[NodeStatus]string{
 }
 
 // Reasons returns all reasons against handing the node to a tenant; none: the node may be handed
-// out. allocation is the allocation that the caller asks for. An allocation of the same tenant is
+// out. allocation is the allocation that the caller asks for; empty: none. An allocation of the same tenant is
 // no reason against it; if either tenant is unknown, the ids are compared instead. If the
 // allocation is already live on the node, only the reasons of service count. Codes: node_status,
 // node_silent, turnover_owed, node_in_run, frozen, allocation_live, turnover_missing,
@@ -129,10 +129,10 @@ func (h Handout) otherTenants(allocation, tenant string) (all []Reason) {
 }
 
 // of reports whether a has the given id or belongs to the given tenant. If both tenants are known
-// and differ, the same id does not count.
+// and differ, the same id does not count. An empty id is no occupant's.
 func (a Occupant) of(allocation, tenant string) bool {
 	if tenant == "" || a.Tenant == "" {
-		return a.ID == allocation
+		return allocation != "" && a.ID == allocation
 	}
 	return a.Tenant == tenant
 }

@@ -42,6 +42,7 @@ func TestANodeIsHandedOutUnlessSomethingSpeaksAgainstIt(t *testing.T) {
 		{"somebody is on it", func(h *Handout) { h.Occupants = []Occupant{was("a-1", "acme", time.Time{})} }, "allocation_live"},
 		{"an allocation holds it", func(h *Handout) { h.ClaimedBy = "a-1" }, "allocation_live"},
 		{"somebody was, and it was not turned over", func(h *Handout) { h.Occupants = []Occupant{was("a-1", "acme", at)} }, "turnover_missing"},
+		{"somebody was, whose allocation has no id", func(h *Handout) { h.Occupants = []Occupant{was("", "", at)} }, "turnover_missing"},
 		{"and an override let that pass", func(h *Handout) {
 			h.Occupants, h.OverrideAt = []Occupant{was("a-1", "acme", at)}, at.Add(time.Second)
 		}, ""},

@@ -28,10 +28,6 @@ type NewAllocation struct {
 // allocation_invalid, sku_unavailable, quota_exceeded, project_not_found, project_ended,
 // allocation_exists.
 func (db *DB) CreateAllocation(ctx context.Context, actor broker.Actor, n NewAllocation) (made broker.Allocation, err error) {
-	if n.ID == "" || n.ProjectID == "" || !n.EndsAt.IsZero() && !n.EndsAt.After(db.Now()) {
-		return made, broker.Errorf(broker.Invalid, "allocation_invalid",
-			"cannot allocate SKU %s: the allocation needs an id, a project, and an end that lies ahead", n.SKU)
-	}
 	create := func(wait bool) error {
 		return db.write(ctx, func(ctx context.Context, t *tx) (err error) {
 			made, err = t.createAllocation(ctx, actor, n, wait)
@@ -50,6 +46,10 @@ var errContended = errors.New("nodes are locked by other transactions")
 
 func (t *tx) createAllocation(ctx context.Context, actor broker.Actor, n NewAllocation, wait bool) (a broker.Allocation, err error) {
 	e := broker.AuditEntry{Actor: actor.Name, Action: "allocation.create", Subject: "allocation/" + n.ID}
+	if n.ID == "" || n.ProjectID == "" || !n.EndsAt.IsZero() && !n.EndsAt.After(t.now) {
+		return a, refuse(broker.Errorf(broker.Invalid, "allocation_invalid",
+			"cannot allocate SKU %s: the allocation needs an id, a project, and an end that lies ahead", n.SKU), e)
+	}
 	s, err := sku(ctx, t, n.SKU, "")
 	if err != nil && broker.AsError(err).Code != "sku_not_found" {
 		return a, err
@@ -87,6 +87,9 @@ func (t *tx) createAllocation(ctx context.Context, actor broker.Actor, n NewAllo
 	}
 	a.Reach(broker.AllocationRequested, t.clock())
 	if err := t.insertAllocation(ctx, a); err != nil {
+		if r, ok := errors.AsType[*broker.Error](err); ok {
+			return a, refuse(r, e)
+		}
 		return a, err
 	}
 	if err := t.tellAllocation(ctx, a, "", actor.Name, ""); err != nil {
@@ -96,6 +99,7 @@ func (t *tx) createAllocation(ctx context.Context, actor broker.Actor, n NewAllo
 	return a, t.audit(ctx, e)
 }
 
+// insertAllocation writes an allocation with its claims. Code: allocation_exists.
 func (t *tx) insertAllocation(ctx context.Context, a broker.Allocation) error {
 	rows, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO tenant_allocations (`+allocationColumns+`)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, '', '[]', $12, 0, 0, 0, 0, 0, 0) ON CONFLICT (id) DO NOTHING`,
@@ -236,13 +240,14 @@ func (p *placement) ids(ctx context.Context, w sqlkit.Where, tail string) ([]str
 }
 
 // fits reports whether a locked node may be handed to the allocation. The facts are read after the
-// lock was granted: whoever held the lock before may have claimed the node. No tenant is given to
-// the judge, because a node that the same tenant has left is turned over, too.
+// lock was granted: whoever held the lock before may have claimed the node. The judge gets neither
+// allocation nor tenant: a node that the same tenant has left is turned over, too, and a user made by
+// hand may name the id of any allocation.
 func (p *placement) fits(ctx context.Context, id string) (bool, error) {
 	n, err := node(ctx, p, id, "")
 	if err != nil {
 		return false, err
 	}
 	h, err := handout(ctx, p, n, p.clock())
-	return err == nil && len(h.Reasons(p.n.ID, "")) == 0, err
+	return err == nil && len(h.Reasons("", "")) == 0, err
 }

@@ -44,9 +44,14 @@ func TestAnAllocationGetsAllItsNodesOrNone(t *testing.T) {
 		_, err = asks(db, "a-1", "h100", 1)
 		refused(t, err, "allocation_exists")
 
-		// Of the three of dc1 one had a tenant, and one owes a turnover.
-		ends(t, db, must(letsIn(db, first[0], "by-hand", "p-1", false))(t), done)
-		leaves(t, db, first[0], "by-hand")
+		if audited(t, db, "allocation.create", "allocation_exists") != 1 {
+			t.Error("the refusal of an id that exists is not on record")
+		}
+
+		// Of the three of dc1 one had a tenant by hand, under the id that is asked for next, and one
+		// owes a turnover.
+		ends(t, db, must(letsIn(db, first[0], "a-2", "p-1", false))(t), done)
+		leaves(t, db, first[0], "a-2")
 		storetest.OweTurnover(t, db, first[1].ID, true)
 		_, err = asks(db, "a-2", "h100", 2)
 		none(err)
@@ -65,6 +70,9 @@ func TestAnAllocationGetsAllItsNodesOrNone(t *testing.T) {
 			ID: "a-4", ProjectID: "p-1", AllocationRequest: broker.AllocationRequest{SKU: "h200", Nodes: 1}, EndsAt: clock.Now(),
 		})
 		refused(t, err, "allocation_invalid")
+		if audited(t, db, "allocation.create", "allocation_invalid") != 1 {
+			t.Error("the refusal of an invalid request is not on record")
+		}
 		if told := must(store.OutboxTypes(ctx, db))(t); len(slices.DeleteFunc(told, func(typ string) bool { return typ != "provisioning.requested" })) != 2 {
 			t.Errorf("told are %v", told)
 		}

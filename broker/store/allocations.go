@@ -1,10 +1,10 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
-	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -52,6 +52,16 @@ func allocation(ctx context.Context, r sqlkit.Runner, id, lock string) (broker.A
 	return a, err
 }
 
+// liveClaim returns the allocation that holds a node; an empty allocation: none.
+func liveClaim(ctx context.Context, r sqlkit.Runner, nodeID string) (a broker.Allocation, err error) {
+	a, err = scanAllocation(r.QueryRowContext(ctx, `SELECT `+allocationColumns+` FROM tenant_allocations
+		WHERE id = (SELECT allocation_id FROM allocation_claims WHERE node_id = $1 AND ended_at = 0)`, nodeID))
+	if errors.Is(err, sql.ErrNoRows) {
+		return broker.Allocation{}, nil
+	}
+	return a, err
+}
+
 // claimed returns the nodes of an allocation, ended claims included, ordered by id.
 func claimed(ctx context.Context, r sqlkit.Runner, id string) ([]string, error) {
 	return sqlkit.Collect(ctx, r, func(row sqlkit.Row) (node string, err error) { return node, row.Scan(&node) },
@@ -70,7 +80,7 @@ type AllocationFilter struct {
 	Sites          []string // nil: all
 	Labels         map[string]string
 	After          string // cursor: the id of the last allocation of the previous page
-	Limit          int    // 0: no limit
+	Limit          int    // 0: 100
 }
 
 // Allocations returns a page, newest first, and the cursor of the next page ("" at the end).
@@ -81,10 +91,18 @@ func (db *DB) Allocations(ctx context.Context, f AllocationFilter) (page []broke
 	sqlkit.In(&w, "status", f.Statuses)
 	sqlkit.In(&w, "site", f.Sites)
 	if f.After != "" {
-		w.Add("(requested_at, id) < (SELECT requested_at, id FROM tenant_allocations WHERE id = ?)", f.After)
+		last, args := "id = ?", []any{f.After}
+		if f.ProjectID != "" { // a project learns nothing from the id of another project's allocation
+			last, args = last+" AND project_id = ?", append(args, f.ProjectID)
+		}
+		w.Add("(requested_at, id) < (SELECT requested_at, id FROM tenant_allocations WHERE "+last+")", args...)
 	}
-	rows, err := db.reader().QueryContext(ctx, `SELECT `+allocationColumns+` FROM tenant_allocations`+w.String()+
-		` ORDER BY requested_at DESC, id DESC`, w.Args...)
+	limit := cmp.Or(f.Limit, 100)
+	query := `SELECT ` + allocationColumns + ` FROM tenant_allocations` + w.String() + ` ORDER BY requested_at DESC, id DESC`
+	if len(f.Labels) == 0 { // the labels are compared here, not by the database
+		query += w.Limit(limit + 1)
+	}
+	rows, err := db.reader().QueryContext(ctx, query, w.Args...)
 	if err != nil {
 		return nil, "", err
 	}
@@ -97,7 +115,7 @@ func (db *DB) Allocations(ctx context.Context, f AllocationFilter) (page []broke
 		if !hasLabels(a.Labels, f.Labels) {
 			continue
 		}
-		if f.Limit > 0 && len(page) == f.Limit {
+		if len(page) == limit {
 			next = page[len(page)-1].ID
 			break
 		}
@@ -163,7 +181,9 @@ func (db *DB) TransitionAllocation(
 			Actor: actor.Name, Action: "allocation.transition", Subject: "allocation/" + id, Reason: c.Reason,
 			CorrelationID: c.CorrelationID, Before: small("status", a.Status),
 		}
-		a.Code = c.Code
+		if c.To == broker.AllocationFailed || c.To == broker.AllocationReleaseFailed {
+			a.Code = c.Code
+		}
 		if c.To == broker.AllocationReleased {
 			a.CertificateIDs = c.CertificateIDs
 		}
@@ -206,32 +226,6 @@ func (t *tx) saveStatus(ctx context.Context, a broker.Allocation) error {
 	_, err := t.ExecContext(ctx, `UPDATE allocation_claims SET ended_at = $1 WHERE allocation_id = $2 AND ended_at = 0`,
 		us(t.clock()), a.ID)
 	return err
-}
-
-// cleanSince refuses a release unless each node of the allocation has one of its certificates,
-// which meets the policy and was issued after the release began. Code: certificate_falls_short.
-func (t *tx) cleanSince(ctx context.Context, a broker.Allocation) error {
-	proven := map[string]bool{}
-	for _, id := range a.CertificateIDs {
-		var nodeID string
-		var meets bool
-		var issued time.Time
-		err := t.QueryRowContext(ctx, `SELECT node_id, meets_policy, issued_at FROM clean_certificates WHERE id = $1`, id).
-			Scan(&nodeID, &meets, sqlkit.ScanMicros(&issued))
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
-			return err
-		}
-		if err == nil && meets && issued.After(a.ReleasingAt) {
-			proven[nodeID] = true
-		}
-	}
-	for _, nodeID := range a.NodeIDs {
-		if !proven[nodeID] {
-			return broker.Errorf(broker.Refused, "certificate_falls_short",
-				"cannot release allocation %s: node %s has no certificate that meets the policy and was issued after the release began (turn the node over)", a.ID, nodeID)
-		}
-	}
-	return nil
 }
 
 // tellAllocation announces a status of an allocation. The event names no node: projects read it.

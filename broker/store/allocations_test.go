@@ -168,6 +168,9 @@ func madeByOwner(t *testing.T, db *store.DB, a broker.Allocation, c store.Alloca
 	if kept := must(db.Allocation(ctx, a.ID))(t); got.Status != c.To || asJSON(kept) != asJSON(got) {
 		t.Errorf("%s to %s by %s: it is %s, and kept is %s", a.Status, c.To, c.By, asJSON(got), asJSON(kept))
 	}
+	if failed := c.To == broker.AllocationFailed || c.To == broker.AllocationReleaseFailed; failed != (got.Code != "") {
+		t.Errorf("%s to %s: the code is %q", a.Status, c.To, got.Code)
+	}
 	row := allocationAudit(t, db, a.ID)
 	var after struct{ Status, Owner string }
 	if err := json.Unmarshal(row.After, &after); err != nil || after.Status != string(c.To) || after.Owner != string(c.By) || row.Code != "" {
@@ -244,6 +247,11 @@ func TestAnAllocationIsReleasedByTheCertificatesOfItsNodesAlone(t *testing.T) {
 		}
 		clock.Advance(time.Second)
 		certified(t, db, nodes[1], "c-1", "r-1", true)
+		refused(t, release("c-0", "c-1", "c-other"), "certificate_falls_short")
+		earlier := nodes[1]
+		earlier.Epoch--
+		certified(t, db, earlier, "c-epoch", "r-1", true)
+		refused(t, release("c-0", "c-epoch"), "certificate_falls_short")
 		ok(t, release("c-0", "c-1"))
 		if a = must(db.Allocation(ctx, a.ID))(t); !slices.Equal(a.CertificateIDs, []string{"c-0", "c-1"}) || len(a.NodeIDs) != 2 {
 			t.Errorf("%s", asJSON(a))
@@ -288,11 +296,60 @@ func TestAClaimEndsWithItsAllocation(t *testing.T) {
 func TestAClaimedNodeTakesTheUsersOfItsAllocationAlone(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		offered(t, db, "h100")
-		n := stock(t, db, "h100", "dc1", 1)[0]
+		nodes := stock(t, db, "h100", "dc1", 2)
+		n, other := nodes[0], nodes[1]
 		must(asks(db, "a-1", "h100", 1))(t)
 		_, err := letsIn(db, n, "a-2", "p-1", false)
 		refused(t, err, "allocation_live")
-		must(letsIn(db, n, "a-1", "p-1", false))(t)
+		refused(t, letsInError(db, n, "a-1"), "allocation_ended") // nothing was asked of the node yet
+		a := walk(t, db, must(db.Allocation(ctx, "a-1"))(t), toProvisioning)
+		refused(t, letsInError(db, other, "a-1"), "allocation_ended")
+		ok(t, letsInError(db, n, "a-1"))
+		walk(t, db, a, toActive)
+		ok(t, letsInError(db, n, "a-1")) // more keys
+		walk(t, db, a, toReleasing)
+		refused(t, letsInError(db, n, "a-1"), "allocation_ended")
+
+		walk(t, db, must(asks(db, "a-3", "h100", 1))(t), waysTo[broker.AllocationFailed]...)
+		refused(t, letsInError(db, other, "a-3"), "allocation_ended")
+	})
+}
+
+func letsInError(db *store.DB, n broker.Node, allocation string) error {
+	_, err := letsIn(db, n, allocation, "p-1", false)
+	return err
+}
+
+// No turnover takes a node from an allocation that its tenant uses or is about to use, even while
+// the tenant has no user on the node. A release is turned over.
+func TestNoTurnoverTakesTheNodeOfAnAllocation(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		offered(t, db, "h100")
+		n := stock(t, db, "h100", "dc1", 1)[0]
+		a := must(asks(db, "a-1", "h100", 1))(t)
+		refusals := 0
+		kept := func() {
+			t.Helper()
+			_, err := db.BeginTurnover(ctx, admin, turn(n, "r-1"), "a-2")
+			refused(t, err, "allocation_live")
+			refusals++
+			if now := must(db.Node(ctx, n.ID))(t); now.TurnoverOwed || audited(t, db, "turnover.begin", "allocation_live") != refusals {
+				t.Errorf("%s: a turnover is owed, or the refusal is not on record", a.Status)
+			}
+		}
+		kept()
+		for _, c := range []store.AllocationChange{toProvisioning, toActive} {
+			a = walk(t, db, a, c)
+			kept()
+		}
+		walk(t, db, a, toReleasing)
+		must(db.BeginTurnover(ctx, admin, turn(n, "r-1")))(t)
+	})
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		offered(t, db, "h100")
+		n := stock(t, db, "h100", "dc1", 1)[0]
+		must(asks(db, "a-1", "h100", 1))(t)
+		must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), "a-1"))(t)
 	})
 }
 
@@ -350,6 +407,20 @@ func TestAllocationsAreListedNewestFirst(t *testing.T) {
 		}
 		_, err := db.Allocation(ctx, "a-0")
 		wantCode(t, err, "allocation_not_found")
+		if page, _, err := db.Allocations(ctx, store.AllocationFilter{ProjectID: "p-1", After: "a-5"}); err != nil || len(page) > 0 {
+			t.Errorf("with another project's allocation as the cursor %d are listed, %v", len(page), err)
+		}
+		ok(t, store.Exec(ctx, db, `INSERT INTO tenant_allocations (id, project_id, status, sku, nodes, gpus, site, image, key_ids, ends_at,
+				labels, code, certificate_ids, requested_at, provisioning_at, active_at, releasing_at, released_at, failed_at, release_failed_at)
+			WITH RECURSIVE count(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM count WHERE i < 100)
+			SELECT 'b-' || i, project_id, 'failed', sku, nodes, gpus, site, image, key_ids, ends_at,
+				labels, code, certificate_ids, requested_at, 0, 0, 0, 0, 0, 0 FROM tenant_allocations, count WHERE id = 'a-9'`))
+		for _, f := range []store.AllocationFilter{{}, {Labels: map[string]string{"team": "vision"}}} {
+			page, next, err := db.Allocations(ctx, f)
+			if ok(t, err); len(page) != 100 || next != page[99].ID {
+				t.Errorf("%+v: a page without a limit has %d, and goes on after %q", f, len(page), next)
+			}
+		}
 	})
 }
 

@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
+	"errors"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store/sqlkit"
@@ -88,10 +90,33 @@ func (t *tx) handTo(ctx context.Context, k broker.Task) error {
 	if err != nil {
 		return err
 	}
+	if err := t.stillHeld(ctx, h, p.AllocationID); err != nil {
+		return err
+	}
 	if err := h.LetIn(p.AllocationID, p.Tenant); err != nil {
 		return err
 	}
 	return t.recordOccupant(ctx, k, p)
+}
+
+// stillHeld refuses a user of a project's allocation that does not hold the node, or that the tenant
+// does not use now. An allocation by hand has no project, and is not looked at. Code: allocation_ended.
+func (t *tx) stillHeld(ctx context.Context, h broker.Handout, id string) error {
+	var status broker.AllocationStatus
+	err := t.QueryRowContext(ctx, `SELECT status FROM tenant_allocations WHERE id = $1`, id).Scan(&status)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil
+	case err != nil:
+		return err
+	case status != broker.AllocationProvisioning && status != broker.AllocationActive:
+		return broker.Errorf(broker.Refused, "allocation_ended",
+			"cannot let a user in on node %s: allocation %s is %s, not provisioning or active (ask for another allocation)", h.Node.ID, id, status)
+	case h.ClaimedBy != id:
+		return broker.Errorf(broker.Refused, "allocation_ended",
+			"cannot let a user in on node %s: allocation %s does not hold the node (name a node of the allocation)", h.Node.ID, id)
+	}
+	return nil
 }
 
 // recordOccupant records an occupant before the user is known to exist. An existing occupant stays

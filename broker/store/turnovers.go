@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -27,9 +28,12 @@ type Lifts struct {
 	Conflicts time.Time // identity conflicts up to this time
 }
 
+// beforeRelease are the statuses of an allocation whose tenant has the nodes, or is to get them.
+var beforeRelease = []broker.AllocationStatus{broker.AllocationRequested, broker.AllocationProvisioning, broker.AllocationActive}
+
 // BeginTurnover takes a node out of service and marks a turnover as owed, if no allocation is live
-// on the node except those in ends. Each of these ends for billing, announced once as
-// allocation.force_released; the run must then remove its user. A repeated call changes nothing
+// on the node, or holds the node for its tenant, except those in ends. Each of these with a user
+// ends for billing, announced once as allocation.force_released; the run must then remove its user. A repeated call changes nothing
 // more. Codes, audited: allocation_live, node_moved, transition_refused.
 func (db *DB) BeginTurnover(ctx context.Context, actor broker.Actor, u Turnover, ends ...string) (forced []broker.Occupant, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
@@ -49,6 +53,15 @@ func (db *DB) BeginTurnover(ctx context.Context, actor broker.Actor, u Turnover,
 		}
 		if err := broker.OccupantsLive(n, live, ends...); err != nil {
 			return refuse(broker.AsError(err), entry(actor, "turnover.begin", n.ID))
+		}
+		claim, err := liveClaim(ctx, t, n.ID)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(beforeRelease, claim.Status) && !slices.Contains(ends, claim.ID) {
+			return refuse(broker.Errorf(broker.Refused, "allocation_live",
+				"cannot turn over node %s: allocation %s holds the node, and is %s (release the allocation first)", n.ID, claim.ID,
+				claim.Status), entry(actor, "turnover.begin", n.ID))
 		}
 		for _, a := range live {
 			if err := t.forceRelease(ctx, actor, n, u, a); err != nil {

@@ -1,0 +1,75 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+)
+
+// Where the tenant had a user, the release ends with the certificate on which the node was handed
+// out afterwards, whatever the clocks say.
+func TestTheNodeOfATenantIsReleasedByTheCertificateThatEndedItsTurnover(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		offered(t, db, "h100")
+		n := stock(t, db, "h100", "dc1", 1)[0]
+		ok(t, db.SaveBaseline(ctx, admin, n.ID, "sha256:b", []byte("{}"), "test"))
+		a := walk(t, db, must(asks(db, "a-1", "h100", 1))(t), toProvisioning)
+		ends(t, db, must(letsIn(db, n, a.ID, "p-1", false))(t), done)
+		a = walk(t, db, a, toActive, toReleasing)
+		clock.Advance(time.Minute)
+		certified(t, db, n, "c-late", "r-0", true)
+		must(db.KeepCleanCertificate(ctx, admin, store.CleanCertificate{
+			ID: "c-1", RunID: "r-1", NodeID: n.ID, NodeEpoch: n.Epoch, Mode: "soft_reset", MeetsPolicy: true, Digest: "sha256:c-1",
+			IssuedAt: a.ReleasingAt.Add(-time.Second), ValidUntil: clock.Now().Add(time.Hour), File: []byte("{}"),
+		}))(t)
+		release := func(id string) error {
+			_, err := db.TransitionAllocation(ctx, admin, a.ID, store.AllocationChange{
+				To: broker.AllocationReleased, By: broker.AllocationWorker, CertificateIDs: []string{id},
+			})
+			return err
+		}
+		kept := func(when string) {
+			t.Helper()
+			for _, id := range []string{"c-late", "c-1"} {
+				if err := release(id); err == nil || broker.AsError(err).Code != "certificate_falls_short" {
+					t.Fatalf("%s: released by %s: %v", when, id, err)
+				}
+			}
+		}
+		kept("the user is there")
+		leaves(t, db, n, a.ID)
+		kept("the node was not turned over")
+		must(db.BeginTurnover(ctx, admin, turn(n, "r-1")))(t)
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Retired, By: broker.OwnerTurnover}))(t)
+		kept("the turnover did not end")
+		ok(t, db.EndTurnover(ctx, admin, turn(n, "r-1"), "c-1"))
+		refused(t, release("c-late"), "certificate_falls_short")
+		storetest.OweTurnover(t, db, n.ID, true)
+		refused(t, release("c-1"), "certificate_falls_short")
+		storetest.OweTurnover(t, db, n.ID, false)
+		ok(t, release("c-1"))
+	})
+}
+
+// An allocation without a user does not end while somebody else's user was on its node.
+func TestNoAllocationIsReleasedOverAUserByHand(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		offered(t, db, "h100")
+		n := stock(t, db, "h100", "dc1", 1)[0]
+		k := must(letsIn(db, n, "by-hand", "globex", false))(t)
+		must(db.CancelTask(ctx, admin, k.ID, "no"))(t)
+		a := walk(t, db, must(asks(db, "a-1", "h100", 1))(t), waysTo[broker.AllocationReleasing]...)
+		clock.Advance(time.Second)
+		certified(t, db, n, "c-1", "r-1", true)
+		c := store.AllocationChange{To: broker.AllocationReleased, By: broker.AllocationWorker, CertificateIDs: []string{"c-1"}}
+		ok(t, store.Exec(ctx, db, `UPDATE allocations SET task_id = ''`)) // the user is there after all
+		_, err := db.TransitionAllocation(ctx, admin, a.ID, c)
+		refused(t, err, "certificate_falls_short")
+		leaves(t, db, n, "by-hand")
+		_, err = db.TransitionAllocation(ctx, admin, a.ID, c)
+		refused(t, err, "certificate_falls_short")
+	})
+}
