@@ -14,7 +14,7 @@ type Availability string
 // The words. Later words of the list take precedence when several reasons apply, see
 // Handout.Availability.
 const (
-	// AvailabilityUnknown: nobody has judged the node yet. Unknown is never available.
+	// AvailabilityUnknown: nobody has judged the node yet, or for too long. Unknown is never available.
 	AvailabilityUnknown Availability = "unknown"
 	Available           Availability = "available"
 	InTurnover          Availability = "in_turnover"    // a turnover moves, or waits to begin
@@ -59,7 +59,8 @@ var availabilityOfStatus = map[NodeStatus]Availability{
 // The first code is the one that decided the word; available has no code. The rules:
 //
 //  1. A deleted node is out of service.
-//  2. A node with a live allocation is allocated, whatever else is wrong with the node.
+//  2. A node with a live allocation is allocated, whatever else is wrong with the node. A claim alone,
+//     whose tenant has left or has not come yet, gives way to a moving turnover.
 //  3. A node that a moving turnover holds is in turnover: the status, the silence and the missing
 //     certificate are what the turnover is for. A turnover that waits for a person holds the node.
 //  4. Otherwise each reason has a word, and the strongest word stands.
@@ -93,7 +94,7 @@ func (h Handout) word(code string) Availability {
 		return InTurnover
 	case code == "node_in_run" && moves:
 		return InMaintenance
-	case turnsOver && code != "allocation_live":
+	case turnsOver && (code != "allocation_live" || !slices.ContainsFunc(h.Occupants, Occupant.Live)):
 		return Available
 	}
 	return cmp.Or(availabilityOf[code], Held)

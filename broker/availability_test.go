@@ -30,6 +30,13 @@ func TestOneWordSaysWhyANodeIsNotHandedOut(t *testing.T) {
 			h.Occupants, h.Node.Status, h.Node.TurnoverOwed = live, Draining, true
 			h.RunID, h.Run, h.RunKind = "r-1", "running", turnover
 		}, "allocated allocation_live node_status turnover_owed node_in_run"},
+		{"its tenant has left, the allocation holds it, and the turnover moves", func(h *Handout) {
+			h.Occupants, h.ClaimedBy = ended, "a-1"
+			h.RunID, h.Run, h.RunKind = "r-1", "running", turnover
+		}, "in_turnover node_in_run allocation_live turnover_missing"},
+		{"its tenant has left, the allocation holds it, and no turnover moves", func(h *Handout) {
+			h.Occupants, h.ClaimedBy = ended, "a-1"
+		}, "allocated allocation_live turnover_missing"},
 		{"its tenant has left", func(h *Handout) { h.Occupants = ended }, "in_turnover turnover_missing"},
 		{"its tenant has left a silent node", func(h *Handout) {
 			h.Occupants, h.Now = ended, h.Now.Add(time.Hour)

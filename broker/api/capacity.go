@@ -23,12 +23,12 @@ type CapacityRow struct {
 // CapacityCounts counts by availability.
 type CapacityCounts struct {
 	Delivered    int64 `json:"delivered" doc:"all that are on record and not deleted"`
-	Healthy      int64 `json:"healthy" doc:"available, allocated, in turnover or in maintenance"`
+	Healthy      int64 `json:"healthy" doc:"available, allocated without a fault, in turnover or in maintenance"`
 	Available    int64 `json:"available"`
 	Allocated    int64 `json:"allocated"`
 	InTurnover   int64 `json:"in_turnover"`
 	Maintenance  int64 `json:"maintenance"`
 	Held         int64 `json:"held"`
 	OutOfService int64 `json:"out_of_service"`
-	Unknown      int64 `json:"unknown" doc:"not judged yet"`
+	Unknown      int64 `json:"unknown" doc:"not judged yet, or for too long"`
 }

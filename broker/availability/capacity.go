@@ -16,6 +16,7 @@ type Capacity struct {
 	Site, SKU   string // empty: none
 	GPUsPerNode int    // by the SKU; 0: the SKU has none, or is not on record
 	Nodes       map[broker.Availability]int
+	Faulty      int // allocated nodes that need a repair
 	// Turnovers is the number of turnovers that ended in the period; Median and P95 are how long
 	// they kept a node out of use.
 	Turnovers   int
@@ -30,9 +31,9 @@ func (c Capacity) Delivered() (n int) {
 	return n
 }
 
-// Healthy counts the nodes that are in use, or come into use without a repair.
+// Healthy counts the nodes that are in use without a fault, or come into use without a repair.
 func (c Capacity) Healthy() int {
-	return c.Nodes[broker.Available] + c.Nodes[broker.Allocated] + c.Nodes[broker.InTurnover] + c.Nodes[broker.InMaintenance]
+	return c.Nodes[broker.Available] + c.Nodes[broker.Allocated] - c.Faulty + c.Nodes[broker.InTurnover] + c.Nodes[broker.InMaintenance]
 }
 
 // maxTurnovers is how many turnovers are read, however long the period.
@@ -68,6 +69,9 @@ func CapacityOf(ctx context.Context, db *store.DB, sites []string, from time.Tim
 			rows[k].Turnovers, rows[k].Median, rows[k].P95 = len(took[k]), percentile(took[k], 50), percentile(took[k], 95)
 		}
 		rows[k].Nodes[c.Word] += c.Nodes
+		if c.Word == broker.Allocated {
+			rows[k].Faulty += c.Faulty
+		}
 	}
 	out := []Capacity{}
 	for _, k := range slices.SortedFunc(maps.Keys(rows), func(a, b key) int {

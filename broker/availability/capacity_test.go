@@ -66,6 +66,16 @@ func TestCapacityIsCountedBySiteAndSKU(t *testing.T) {
 	})
 }
 
+// An allocated node that needs a repair is not healthy.
+func TestAFaultyNodeWithATenantIsNotHealthy(t *testing.T) {
+	c := Capacity{Nodes: map[broker.Availability]int{
+		broker.Available: 1, broker.Allocated: 4, broker.InTurnover: 1, broker.InMaintenance: 1, broker.Held: 1, broker.OutOfService: 1,
+	}, Faulty: 3}
+	if got := c.Healthy(); got != 4 {
+		t.Errorf("%d are healthy, want 4", got)
+	}
+}
+
 func TestPercentiles(t *testing.T) {
 	var all []time.Duration
 	for _, c := range []struct {

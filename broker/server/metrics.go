@@ -135,7 +135,9 @@ var (
 	silentDesc = prometheus.NewDesc("hostler_silent_nodes",
 		"Active and offline nodes without contact for more than three minutes, by status; active ones are those that a guard keeps from being marked offline.", []string{"status"}, nil)
 	leftAloneDesc = prometheus.NewDesc("hostler_turnovers_not_begun",
-		"Nodes whose tenant left more than an hour ago and for which no turnover has begun.", nil, nil)
+		"Nodes whose tenant left more than an hour ago and for which no turnover is under way.", nil, nil)
+	judgedDesc = prometheus.NewDesc("hostler_availability_age_seconds",
+		"Time since a broker last judged the availability of all nodes, in seconds.", nil, nil)
 	silentSitesDesc = prometheus.NewDesc("hostler_silent_sites", "Sites with silent nodes of which no node makes contact.", nil, nil)
 	heldDesc        = prometheus.NewDesc("hostler_held_back", "Work that a guard stopped until an operator acts, by kind.",
 		[]string{"what"}, nil)
@@ -155,11 +157,27 @@ var (
 		"How long the oldest event that is not in the feed yet has waited, in seconds.", nil, nil)
 )
 
+// place is where and what the nodes of a series are.
+type place struct{ site, sku string }
+
+func byPlace(counts []store.AvailabilityCount) map[place]map[broker.Availability]int {
+	out := map[place]map[broker.Availability]int{}
+	for _, c := range counts {
+		at := place{c.Site, c.SKU}
+		if out[at] == nil {
+			out[at] = map[broker.Availability]int{}
+		}
+		out[at][c.Word] = c.Nodes
+	}
+	return out
+}
+
 // Describe implements prometheus.Collector.
 func (i *inventory) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		nodesDesc, statusesDesc, tasksDesc, trustDesc, upDesc, restoreHoldDesc, frozenAllDesc, frozenSitesDesc,
 		unreachableDesc, keysDesc, keysAskedDesc, runsDesc, unplacedDesc, lagDesc, silentDesc, silentSitesDesc, heldDesc, leftAloneDesc,
+		judgedDesc,
 	} {
 		out <- d
 	}
@@ -209,6 +227,7 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 	gauge(silentDesc, float64(seen.SilentOffline), string(broker.Offline))
 	gauge(silentSitesDesc, float64(seen.SilentSites))
 	gauge(leftAloneDesc, float64(seen.LeftAlone))
+	gauge(judgedDesc, seen.AvailabilityAge.Seconds())
 	for what, n := range seen.Held {
 		gauge(heldDesc, float64(n), what)
 	}
@@ -218,8 +237,10 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 	for _, s := range broker.NodeStatuses {
 		gauge(statusesDesc, float64(nodes[s]), string(s))
 	}
-	for _, w := range words {
-		gauge(nodesDesc, float64(w.Nodes), w.Site, w.SKU, string(w.Word))
+	for place, counts := range byPlace(words) {
+		for _, word := range broker.Availabilities { // a word without nodes is zero: a series that ends is read as its last value
+			gauge(nodesDesc, float64(counts[word]), place.site, place.sku, string(word))
+		}
 	}
 	for _, s := range []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched} {
 		gauge(tasksDesc, float64(tasks[s]), string(s))

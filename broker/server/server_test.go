@@ -291,7 +291,7 @@ func TestProbesAndMetricsNeedNoTokenAndNameNoNode(t *testing.T) {
 	}
 	a := b.Ask(t, "", http.MethodGet, b.OperatorURL()+"/metrics", nil)
 	for _, line := range []string{
-		`hostler_node_status{status="active"} 1`, `hostler_nodes{availability="`, `hostler_tasks{status="queued"} 0`, "hostler_store_up 1", "hostler_trust_version 1", "hostler_waiting_polls 0",
+		`hostler_node_status{status="active"} 1`, `hostler_nodes{availability="held",site="",sku=""} 0`, `hostler_availability_age_seconds `, `hostler_tasks{status="queued"} 0`, "hostler_store_up 1", "hostler_trust_version 1", "hostler_waiting_polls 0",
 		`hostler_build_info{store="sqlite",version="test"} 1`, `hostler_task_results_total{outcome="interrupted",type="node.self_update"} 0`,
 		`hostler_expires_timestamp_seconds{what="issuing CA"} `, `hostler_expires_timestamp_seconds{what="server certificate"} `, `hostler_expiring{what="operator token"} 0`,
 		`listener="agents",route="POST /internal/v1/nodes/enroll"`, `listener="operators",route="POST /api/v1/admin/nodes"`,

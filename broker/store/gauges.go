@@ -18,8 +18,9 @@ type Gauges struct {
 	Lag                         time.Duration  // the age of the oldest unplaced event; 0: none
 	SilentActive, SilentOffline int            // nodes of these statuses that are not heard
 	SilentSites                 int            // sites without any heard node
-	LeftAlone                   int            // nodes that a tenant left, and for which no turnover has begun in time
+	LeftAlone                   int            // nodes that a tenant left, and for which no turnover is under way in time
 	Held                        map[string]int // stopped by guards until a person decides, by kind; of HeldReconciliation: sites
+	AvailabilityAge             time.Duration  // since all nodes were last judged
 	KeysRefused                 int            // active sites whose MAAS refused their key at the last check
 	KeysAsked                   time.Time      // the oldest check of an active site's key; zero: no key
 }
@@ -76,6 +77,11 @@ func (db *DB) Gauges(ctx context.Context) (g Gauges, err error) {
 	for _, l := range alone {
 		g.LeftAlone += l.Nodes
 	}
+	var judged time.Time
+	if err := r.QueryRowContext(ctx, `SELECT at FROM availability_sweep WHERE one = 1`).Scan(sqlkit.ScanMicros(&judged)); err != nil {
+		return g, err
+	}
+	g.AvailabilityAge = db.Now().Sub(judged)
 	held, err := db.HeldBack(ctx, nil)
 	if err != nil {
 		return g, err

@@ -20,6 +20,17 @@ const AvailabilityEvent = "node.availability.changed"
 // the node; empty: several nodes.
 const HintNode HintKind = "node"
 
+// ConfirmedWithin is the time after which a node that nobody has judged again no longer counts as
+// available. Any other word stands: it promises nothing.
+const ConfirmedWithin = 3 * time.Minute
+
+// lapsed is true of a record that says available, and that nobody has confirmed since a time, which
+// the caller gives twice.
+const lapsed = `word = 'available' AND node_availability.at < ? AND (SELECT at FROM availability_sweep WHERE one = 1) < ?`
+
+// confirmedSince is the time of lapsed.
+func (db *DB) confirmedSince() int64 { return sqlkit.Micros(db.Now().Add(-ConfirmedWithin)) }
+
 // NodeAvailability is a node's availability on record.
 type NodeAvailability struct {
 	Word  broker.Availability
@@ -28,9 +39,11 @@ type NodeAvailability struct {
 	At    time.Time // when the node was last judged
 }
 
-// Availability returns the availability of nodes. A node that was not judged yet is unknown.
+// Availability returns the availability of nodes. A node that was not judged yet is unknown, and so is
+// an available one that was not judged again within ConfirmedWithin.
 func (db *DB) Availability(ctx context.Context, nodeIDs []string) (map[string]NodeAvailability, error) {
 	out := make(map[string]NodeAvailability, len(nodeIDs))
+	now := db.Now()
 	for ids := range slices.Chunk(nodeIDs, 500) {
 		for _, id := range ids {
 			out[id] = NodeAvailability{Word: broker.AvailabilityUnknown}
@@ -45,6 +58,9 @@ func (db *DB) Availability(ctx context.Context, nodeIDs []string) (map[string]No
 			if swept.After(a.At) {
 				a.At = swept
 			}
+			if lapses := a.At.Add(ConfirmedWithin); a.Word == broker.Available && lapses.Before(now) {
+				a.Word, a.Since = broker.AvailabilityUnknown, lapses
+			}
 			out[id] = a
 			return id, err
 		}, `SELECT node_id, word, codes, since, a.at, s.at FROM node_availability a JOIN availability_sweep s ON s.one = 1`+w.String(), w.Args...)
@@ -56,17 +72,22 @@ func (db *DB) Availability(ctx context.Context, nodeIDs []string) (map[string]No
 }
 
 // inAvailability adds the condition that a node has one of the words.
-func inAvailability(w *sqlkit.Where, words []broker.Availability) {
+func (db *DB) inAvailability(w *sqlkit.Where, words []broker.Availability) {
 	if len(words) == 0 {
 		return
 	}
 	known := sqlkit.Where{Args: w.Args}
 	sqlkit.In(&known, "word", words)
+	since := db.confirmedSince()
+	known.Add("NOT ("+lapsed+")", since, since)
 	term := "id IN (SELECT node_id FROM node_availability" + known.String() + ")"
-	if slices.Contains(words, broker.AvailabilityUnknown) {
-		term = "(" + term + " OR id NOT IN (SELECT node_id FROM node_availability))"
-	}
 	w.Args = known.Args
+	if slices.Contains(words, broker.AvailabilityUnknown) {
+		old := sqlkit.Where{Args: w.Args}
+		old.Add(lapsed, since, since)
+		term = "(" + term + " OR id IN (SELECT node_id FROM node_availability" + old.String() + ") OR id NOT IN (SELECT node_id FROM node_availability))"
+		w.Args = old.Args
+	}
 	w.Add(term)
 }
 
@@ -78,7 +99,7 @@ func (db *DB) SweepAvailability(ctx context.Context) (changed int, err error) {
 		return changed, err
 	}
 	return changed, db.write(ctx, func(ctx context.Context, t *tx) error {
-		_, err := t.ExecContext(ctx, `UPDATE availability_sweep SET at = $1 WHERE one = 1 AND at < $1`, sqlkit.Micros(now))
+		_, err := t.ExecContext(ctx, `UPDATE availability_sweep SET at = $1 WHERE one = 1`, sqlkit.Micros(now))
 		return err
 	})
 }

@@ -113,6 +113,148 @@ func TestTheRecordOfANodesAvailabilityFollowsItsLife(t *testing.T) {
 	})
 }
 
+// An available node that nobody judges any more is unknown to every reader. A word that promises
+// nothing stands.
+func TestAvailableLapsesWithoutASweep(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		free, kept := member(t, db, "free"), member(t, db, "kept")
+		must(db.Transition(ctx, admin, kept.ID, store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: "a smell"}))(t)
+		judged := clock.Now()
+		swept(t, db)
+		is := func(when string, want broker.Availability) {
+			t.Helper()
+			if got := word(t, db, free.ID); got != string(want) {
+				t.Errorf("%s: the node is %s, want %s", when, got, want)
+			}
+			for _, w := range []broker.Availability{broker.Available, broker.AvailabilityUnknown, broker.Held} {
+				page, _, err := db.ListNodes(ctx, store.NodeFilter{Availabilities: []broker.Availability{w}, Statuses: broker.NodeStatuses})
+				ok(t, err)
+				if listed := slices.ContainsFunc(page, func(n broker.Node) bool { return n.ID == free.ID }); listed != (w == want) {
+					t.Errorf("%s: listed as %s: %v", when, w, listed)
+				}
+				if listed := slices.ContainsFunc(page, func(n broker.Node) bool { return n.ID == kept.ID }); listed != (w == broker.Held) {
+					t.Errorf("%s: the held node is listed as %s: %v", when, w, listed)
+				}
+			}
+			counts := must(db.CountAvailability(ctx, nil))(t)
+			if !slices.ContainsFunc(counts, func(c store.AvailabilityCount) bool { return c.Word == want && c.Nodes == 1 }) || len(counts) != 2 {
+				t.Errorf("%s: counted are %+v", when, counts)
+			}
+			if age := must(db.Gauges(ctx))(t).AvailabilityAge; age != clock.Now().Sub(judged) {
+				t.Errorf("%s: the age is %v", when, age)
+			}
+		}
+		is("just judged", broker.Available)
+		clock.Advance(store.ConfirmedWithin)
+		is("in time", broker.Available)
+		clock.Advance(time.Second)
+		is("not judged again", broker.AvailabilityUnknown)
+		if a := must(db.Availability(ctx, []string{free.ID}))(t)[free.ID]; !a.Since.Equal(judged.Add(store.ConfirmedWithin)) || !a.At.Equal(judged) {
+			t.Errorf("%+v", a)
+		}
+		ok(t, db.TouchNodes(ctx, map[string]time.Time{free.ID: clock.Now()}))
+		judged = clock.Now()
+		swept(t, db)
+		is("judged again", broker.Available)
+		ok(t, store.Exec(ctx, db, `UPDATE availability_sweep SET at = 9000000000000000`)) // the clock was ahead
+		swept(t, db)
+		is("the clock was stepped back", broker.Available)
+	})
+}
+
+// A sweep locks nodes in the order of a placement: by site, then by id.
+func TestASweepJudgesNodesInTheOrderOfAPlacement(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		for hostname, site := range map[string]string{"a": "dc2", "b": "dc1", "c": "dc1", "d": "dc0"} {
+			n := memberAt(t, db, hostname, site)
+			must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: "a smell"}))(t)
+		}
+		swept(t, db)
+		must(db.PlaceEvents(ctx, 100))(t)
+		told, _, err := db.Outbox(ctx, store.OutboxFilter{Types: []string{store.AvailabilityEvent}})
+		ok(t, err)
+		var order []string
+		for _, e := range told {
+			order = append(order, e.Subject)
+		}
+		if want := []string{"node/n-d", "node/n-b", "node/n-c", "node/n-a"}; !slices.Equal(order, want) {
+			t.Errorf("judged are %v, want %v", order, want)
+		}
+	})
+}
+
+// The time of a node that nobody turns over begins when its last tenant has left. A node that an
+// allocation is about to use, or that is out of service, does not count.
+func TestWhatCountsAsANodeThatNobodyTurnsOver(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := member(t, db, "gpu-1")
+		visit := func() {
+			t.Helper()
+			ok(t, db.TouchNodes(ctx, map[string]time.Time{n.ID: clock.Now()}))
+			ends(t, db, must(letsIn(db, n, fmt.Sprint("a-", clock.Now().Unix()), "acme", true))(t), done)
+			clock.Advance(time.Second)
+		}
+		is := func(when string, want int) {
+			t.Helper()
+			swept(t, db)
+			if got := must(db.LeftAlone(ctx, nil))(t); len(got) != want || want > 0 && got[0].Nodes != want {
+				t.Fatalf("%s: %+v, want %d", when, got, want)
+			}
+		}
+		visit()
+		leaves(t, db, n, live(t, db, n.ID)[0])
+		clock.Advance(store.TurnoverWithin + time.Second)
+		is("late", 1)
+		visit()
+		is("the tenant is back", 0)
+		leaves(t, db, n, live(t, db, n.ID)[0])
+		clock.Advance(time.Minute)
+		is("the tenant left again", 0)
+		clock.Advance(store.TurnoverWithin)
+		is("late again", 1)
+		claim := `INSERT INTO tenant_allocations (id, project_id, status, sku, nodes, gpus, site, image, key_ids, ends_at, labels, code, certificate_ids,
+			requested_at, provisioning_at, active_at, releasing_at, released_at, failed_at, release_failed_at)
+			VALUES ('t-1', 'p-1', 'active', 's', 1, 0, '', '', '[]', 0, '{}', '', '[]', 1, 1, 1, 0, 0, 0, 0)`
+		ok(t, store.Exec(ctx, db, claim))
+		ok(t, store.Exec(ctx, db, `INSERT INTO allocation_claims (allocation_id, node_id, since, ended_at) VALUES ('t-1', '`+n.ID+`', 1, 0)`))
+		is("an allocation holds it", 0)
+		ok(t, store.Exec(ctx, db, `UPDATE tenant_allocations SET status = 'release_failed'`))
+		is("the release failed", 1)
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Draining, By: broker.OwnerOperator, Reason: "test"}))(t)
+		is("draining", 1)
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Retired, By: broker.OwnerDrain, Reason: "test"}))(t)
+		is("retired", 0)
+	})
+}
+
+// A node with a tenant is counted as allocated, and as faulty if it needs a repair.
+func TestFaultsOfAllocatedNodesAreCounted(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := member(t, db, "gpu-1")
+		ends(t, db, must(letsIn(db, n, "a-1", "acme", true))(t), done)
+		is := func(when string, faulty int) {
+			t.Helper()
+			swept(t, db)
+			if got := must(db.CountAvailability(ctx, nil))(t); len(got) != 1 || got[0].Word != broker.Allocated || got[0].Faulty != faulty {
+				t.Errorf("%s: %+v, want %d faulty", when, got, faulty)
+			}
+		}
+		is("sound", 0)
+		for _, code := range []string{"device_missing", "device_unexpected", "certificate_falls_short"} {
+			ok(t, store.Exec(ctx, db, `UPDATE node_availability SET codes = '["allocation_live","`+code+`"]'`))
+			if got := must(db.CountAvailability(ctx, nil))(t); got[0].Faulty != 1 {
+				t.Errorf("with %s: %+v", code, got)
+			}
+		}
+		clock.Advance(broker.SilentAfter + time.Second)
+		is("silent", 1)
+		ok(t, db.TouchNodes(ctx, map[string]time.Time{n.ID: clock.Now()}))
+		is("heard again", 0)
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: "a smell"}))(t)
+		is("quarantined", 1)
+	})
+}
+
 // stopped brings a run to a status, as the engine saves it.
 func stopped(t testing.TB, db *store.DB, run string, status chain.Status) {
 	t.Helper()

@@ -13,18 +13,26 @@ type AvailabilityCount struct {
 	Site, SKU string // empty: none
 	Word      broker.Availability
 	Nodes     int
+	Faulty    int // of Nodes: those that need a repair
 }
 
-// CountAvailability counts the nodes of sites (nil: all) by site, SKU and availability on record.
-// Deleted nodes are left out.
+// CountAvailability counts the nodes of sites (nil: all) by site, SKU and availability, as
+// Availability gives it. Deleted nodes are left out.
 func (db *DB) CountAvailability(ctx context.Context, sites []string) ([]AvailabilityCount, error) {
 	w := sqlkit.Where{Terms: []string{"status <> 'deleted'"}}
 	sqlkit.In(&w, "site", sites)
+	since, old := db.confirmedSince(), sqlkit.Where{Args: w.Args}
+	old.Add(lapsed, since, since)
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (c AvailabilityCount, err error) {
-		return c, row.Scan(&c.Site, &c.SKU, &c.Word, &c.Nodes)
-	}, `SELECT site, sku, COALESCE(word, 'unknown'), COUNT(*) FROM nodes LEFT JOIN node_availability ON node_id = id`+w.String()+
-		` GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`, w.Args...)
+		return c, row.Scan(&c.Site, &c.SKU, &c.Word, &c.Nodes, &c.Faulty)
+	}, `SELECT site, sku, CASE WHEN word IS NULL OR `+old.Terms[0]+` THEN 'unknown' ELSE word END, COUNT(*),
+			SUM(CASE WHEN `+faulty+` THEN 1 ELSE 0 END)
+		FROM nodes LEFT JOIN node_availability ON node_id = id`+w.String()+` GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`, old.Args...)
 }
+
+// faulty is true of a node that needs a repair, whatever its availability is.
+const faulty = `nodes.status IN ('offline', 'quarantined') OR codes LIKE '%"node_silent"%' OR codes LIKE '%"device_missing"%'
+	OR codes LIKE '%"device_unexpected"%' OR codes LIKE '%"certificate_falls_short"%'`
 
 // TurnoverTime is how long a turnover kept a node of a SKU at a site out of use.
 type TurnoverTime struct {
@@ -54,20 +62,27 @@ const TurnoverWithin = time.Hour
 type LeftAlone struct {
 	Site  string // empty: none
 	Nodes int
-	Since time.Time // when the first tenant left
+	Since time.Time // when the tenant left who has been gone longest
 }
 
-// LeftAlone counts, by site (nil: all), the nodes whose tenant left more than TurnoverWithin ago and
-// for which no turnover has begun.
+// LeftAlone counts, by site (nil: all), the nodes whose last tenant left more than TurnoverWithin ago
+// and for which no turnover is under way. A node that is out of service, or that an allocation is
+// about to use, is left out.
 func (db *DB) LeftAlone(ctx context.Context, sites []string) ([]LeftAlone, error) {
 	w := sqlkit.Where{Terms: []string{
-		"certified_by = ''", "ended_at > 0", // ended, and not turned over since
-		`codes LIKE '%"turnover_missing"%'`, `codes NOT LIKE '%"node_in_run"%'`, `codes NOT LIKE '%"allocation_live"%'`, "status <> 'deleted'",
+		"certified_by = ''", "ended_at > 0", occupantWas, // ended, and not turned over since
+		`codes LIKE '%"turnover_missing"%'`, `codes NOT LIKE '%"node_in_run"%'`, "nodes.status NOT IN ('retired', 'removing', 'deleted')",
+		"nodes.id NOT IN (SELECT node_id FROM allocations WHERE " + isLive + ")",
+		`nodes.id NOT IN (SELECT c.node_id FROM allocation_claims c JOIN tenant_allocations a ON a.id = c.allocation_id
+			WHERE c.ended_at = 0 AND a.status IN ('requested', 'provisioning', 'active'))`,
 	}}
-	w.Add("ended_at < ?", sqlkit.Micros(db.Now().Add(-TurnoverWithin)))
-	sqlkit.In(&w, "site", sites)
+	sqlkit.In(&w, "nodes.site", sites)
+	late := sqlkit.Where{Args: w.Args}
+	late.Add("left_at < ?", sqlkit.Micros(db.Now().Add(-TurnoverWithin)))
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (l LeftAlone, err error) {
 		return l, row.Scan(&l.Site, &l.Nodes, sqlkit.ScanMicros(&l.Since))
-	}, `SELECT site, COUNT(DISTINCT nodes.id), MIN(ended_at) FROM allocations JOIN node_availability ON node_availability.node_id = allocations.node_id
-		JOIN nodes ON nodes.id = allocations.node_id`+w.String()+` GROUP BY site ORDER BY site`, w.Args...)
+	}, `SELECT site, COUNT(*), MIN(left_at) FROM (
+		SELECT nodes.id, nodes.site AS site, MAX(ended_at) AS left_at
+		FROM allocations JOIN node_availability ON node_availability.node_id = allocations.node_id JOIN nodes ON nodes.id = allocations.node_id`+
+		w.String()+` GROUP BY nodes.id, nodes.site) AS gone`+late.String()+` GROUP BY site ORDER BY site`, late.Args...)
 }

@@ -17,7 +17,8 @@ type judged struct {
 }
 
 // handouts collects the data of handout for nodes (nil: all) in a fixed number of queries. Texts
-// for people are left out. A deleted node on record as out of service is left out.
+// for people are left out. A deleted node on record as out of service is left out. The order is the one in
+// which a placement locks nodes.
 func handouts(ctx context.Context, r sqlkit.Runner, nodeIDs []string, now time.Time) ([]judged, error) {
 	w := sqlkit.Where{Terms: []string{"(nodes.status <> 'deleted' OR a.word IS NULL OR a.word <> 'out_of_service')"}}
 	sqlkit.In(&w, "nodes.id", nodeIDs)
@@ -41,7 +42,7 @@ func handouts(ctx context.Context, r sqlkit.Runner, nodeIDs []string, now time.T
 		FROM nodes LEFT JOIN node_availability a ON a.node_id = nodes.id
 			LEFT JOIN chain_locks l ON l.name = 'node/' || nodes.id LEFT JOIN chain_runs k ON k.id = l.run_id
 			LEFT JOIN clean_certificates c ON c.id = (SELECT id FROM clean_certificates WHERE node_id = nodes.id ORDER BY issued_at DESC, id DESC LIMIT 1)`+
-		w.String(), w.Args...)
+		w.String()+` ORDER BY nodes.site, nodes.id`, w.Args...)
 	if err != nil {
 		return nil, err
 	}

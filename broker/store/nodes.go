@@ -189,7 +189,7 @@ func (db *DB) ListNodes(ctx context.Context, f NodeFilter) (page []broker.Node, 
 	var w sqlkit.Where
 	sqlkit.In(&w, "site", f.Sites)
 	sqlkit.In(&w, "status", f.Statuses)
-	inAvailability(&w, f.Availabilities)
+	db.inAvailability(&w, f.Availabilities)
 	w.Equal("hostname", f.Hostname)
 	f.MachineFilter.add(&w)
 	if !f.Deleted && len(f.Statuses) == 0 {

@@ -15,8 +15,9 @@ func capacityCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "capacity", Short: "count GPUs by site, SKU and availability", Args: exactly(),
 		Long: `Count GPUs by site, SKU and availability. Healthy are those that are available,
-allocated, in turnover or in maintenance. The minutes are how long the turnovers of
-the last seven days kept a node out of use. -o json counts nodes as well.`,
+allocated without a fault, in turnover or in maintenance. The minutes are how long
+the turnovers of the last seven days kept a node out of use. -o json counts nodes
+as well.`,
 		Example: "  hostler capacity\n  hostler capacity --site dc1 -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			remote, err := a.connect()
