@@ -53,6 +53,7 @@ func (a *API) nodeByWord(ctx context.Context, word string) (broker.Node, error) 
 		case err != nil:
 			return n, err
 		case !callerOf(ctx).MaySee(n.Site):
+		case n.Status == broker.Deleted && f.By == "hostname": // a deleted node's name is free
 		case n.Status == broker.Deleted:
 			deleted = append(deleted, n)
 		default:

@@ -36,6 +36,7 @@ var routes = []route{
 	{post, "/unfreeze", operator, "unfreeze", "lift a freeze", jsonRoute((*API).unfreeze)},
 	{get, "/expiry", viewer, "list-expiry", "list keys, certificates, tokens and logins of the broker that expire, and how to renew them", jsonRoute((*API).listExpiry)},
 	{get, "/whoami", viewer.or(projectViewer, atOwnPlace), "show-token", "show the token in use", jsonRoute((*API).whoami)},
+	{get, "/roots", viewer.or(projectViewer, atOwnPlace), "list-roots", "list the root certificates in force, by which callers know the broker", jsonRoute((*API).listRoots)},
 
 	{get, "/capacity", viewer, "show-capacity", "count nodes and GPUs by site, SKU and availability", jsonRoute((*API).capacity)},
 	{get, "/find", viewer, "find", "find anything by a serial number, MAC, UUID, MAAS id, hostname, IP address or id", jsonRoute((*API).find)},

@@ -156,7 +156,7 @@ func TestATenantSeesNothingOfThePlatform(t *testing.T) {
 	servertest.Must[api.FreezeResult](t, b, http.MethodPost, "/freeze", api.FreezePut{Site: "dc1", Reason: "r"})
 	tokens := newTenant(t, b, "acme", "lab").tokens(t, b)
 	for _, r := range adminapi.Routes() {
-		if isTenants(r.Path) || r.Path == "/whoami" {
+		if isTenants(r.Path) || r.Path == "/whoami" || r.Path == "/roots" {
 			continue
 		}
 		for role, token := range tokens {
@@ -168,7 +168,7 @@ func TestATenantSeesNothingOfThePlatform(t *testing.T) {
 		}
 	}
 	for role, token := range tokens {
-		for _, path := range []string{"/whoami", "/projects", "/organisations"} {
+		for _, path := range []string{"/whoami", "/roots", "/projects", "/organisations"} {
 			a := b.Ask(t, token, http.MethodGet, path, nil)
 			if a.Status != http.StatusOK || a.Header.Get(api.HeaderFrozen) != "" || strings.Contains(string(a.Body), "dc1") {
 				t.Errorf("GET %s as %s: %d %q %s", path, role, a.Status, a.Header.Get(api.HeaderFrozen), a.Body)

@@ -14,6 +14,19 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// listRoots is for every caller: whoever keeps a client file must learn a new root before the old one
+// goes. The rest of the bundle is the platform's.
+func (a *API) listRoots(_ context.Context, in *PageInput) (*api.RootList, error) {
+	bundle, _ := a.c.Trust.Bundle()
+	out, now := &api.RootList{Items: []api.Root{}}, a.c.Now()
+	for _, k := range bundle.Keys {
+		if k.Use == pki.UseRoot && k.InForce(now) && now.Before(k.NotAfter) {
+			out.Items = append(out.Items, api.Root{ID: k.ID, Certificate: k.Certificate, NotBefore: k.NotBefore, NotAfter: k.NotAfter})
+		}
+	}
+	return out, cut(*in, &out.Items, &out.Next, func(r api.Root) string { return r.ID })
+}
+
 func (a *API) showTrust(ctx context.Context, _ *none) (*api.Trust, error) {
 	bundle, raw := a.c.Trust.Bundle()
 	out := &api.Trust{

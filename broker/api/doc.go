@@ -12,6 +12,7 @@
 //	POST   /freeze                              FreezePut → FreezeResult
 //	POST   /unfreeze                            UnfreezePut → FreezeResult
 //	GET    /whoami                              Token
+//	GET    /roots                               RootList
 //	GET    /find                                FoundList         ?q= &cursor= &limit=
 //	GET    /nodes                               NodeList          ?site= &status= &label=k=v &hostname= &sku= &serial=
 //	                                                              &tenant= &updated_since= &cursor= &limit=

@@ -15,6 +15,21 @@ type Trust struct {
 	Gaps       []KeyGap    `json:"key_gaps,omitempty" doc:"brokers that lack some of these keys"`
 }
 
+// RootList lists the root certificates in force.
+type RootList struct {
+	Standing
+	Items []Root `json:"items"`
+	Next  string `json:"next" doc:"cursor of the next page; empty: there is no next page"`
+}
+
+// Root is a certificate by which callers know the broker.
+type Root struct {
+	ID          string    `json:"id" doc:"id of the key"`
+	Certificate []byte    `json:"certificate" doc:"in DER"`
+	NotBefore   time.Time `json:"not_before"`
+	NotAfter    time.Time `json:"not_after"`
+}
+
 // KeyGap is a broker that lacks keys of the bundle.
 type KeyGap struct {
 	Broker string   `json:"broker" doc:"host name of the broker"`

@@ -33,5 +33,5 @@ func ExampleClient_CreateOrganisation() {
 	fmt.Println(err) // a project with members does not end
 	// Output:
 	// ada project_member ssh-ed25519 ada@laptop
-	// cannot end project lab: live members: 1 (end those first)
+	// cannot end project lab: live members: 1, allocations that have not ended: 0 (end those first)
 }

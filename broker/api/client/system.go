@@ -93,6 +93,11 @@ func (c *Client) Expiry(ctx context.Context) (*api.Expiry, error) {
 	return fetch[api.Expiry](ctx, c, "/expiry", nil)
 }
 
+// Roots lists the root certificates in force. Tokens of every role may read them.
+func (c *Client) Roots(ctx context.Context) (*api.RootList, error) {
+	return fetch[api.RootList](ctx, c, "/roots", nil)
+}
+
 // Trust returns the trust bundle in force.
 func (c *Client) Trust(ctx context.Context) (*api.Trust, error) {
 	return fetch[api.Trust](ctx, c, "/trust", nil)

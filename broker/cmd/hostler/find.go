@@ -30,7 +30,7 @@ address and a UUID may be written with or without separators.`,
 			}
 			return a.show(list, ids, func(p *render.Page) {
 				p.Table([]render.Column{
-					render.Keep("KIND"), render.Keep("ID"), render.Main("MATCHES"), render.Keep("STATUS"), render.Keep("NODE"),
+					render.Keep("KIND"), render.ID("ID"), render.Main("MATCHES"), render.Keep("STATUS"), render.Keep("NODE"),
 					render.More("NODE ID"), render.Main("SITE"), render.Aside("WHAT"),
 				}, rows)
 				if len(rows) == 0 {

@@ -38,12 +38,12 @@ func (a *app) learnRoots(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
-	t, err := a.contacted.api.Trust(ctx)
+	now, err := a.contacted.api.Roots(ctx)
 	if err != nil {
 		a.note("warning: the root certificates of %s have changed, and they could not be read: %v", file.Broker, err)
 		return
 	}
-	roots := merged(had, rootsOf(t))
+	roots := merged(had, rootsOf(now))
 	file.CA = string(pki.MarshalCerts(roots...))
 	if dir := filepath.Dir(a.contacted.path); filepath.Dir(file.TokenFile) == dir {
 		file.TokenFile = filepath.Base(file.TokenFile) // relative, as before, if the two files lie together
@@ -62,11 +62,11 @@ func sameRoots(had []*x509.Certificate, said []string) bool {
 		func(c *x509.Certificate) bool { return !slices.Contains(said, pki.Fingerprint(c)) })
 }
 
-// rootsOf are the roots of a trust bundle that are in force.
-func rootsOf(t *api.Trust) []*x509.Certificate {
+// rootsOf are the certificates of a list of roots.
+func rootsOf(l *api.RootList) []*x509.Certificate {
 	var roots []*x509.Certificate
-	for _, k := range t.Keys {
-		if cert, err := x509.ParseCertificate(k.Certificate); k.Use == string(pki.UseRoot) && k.InForce && err == nil && cert.IsCA {
+	for _, r := range l.Items {
+		if cert, err := x509.ParseCertificate(r.Certificate); err == nil && cert.IsCA {
 			roots = append(roots, cert)
 		}
 	}
