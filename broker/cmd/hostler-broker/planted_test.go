@@ -260,10 +260,14 @@ func (s *search) walk() {
 	of["rollout"] = []string{"u-0123456789abcdef"}                                                                        // nor a rollout
 	of["terminal"], of["recording"] = []string{"ts-0123456789abcdef"}, []string{"ts-0123456789abcdef"}                    // nor a session
 	of["certificate"], of["attestation"] = []string{turnover.DecommissionID + ".1"}, []string{"att-0123456789abcdef0123"} // there are none
-	query := map[string]string{"/events": "?follow=false&after=0", "/audit": "?limit=1000", "/nodes/{node}/resolver/explain": "?step=gpu.scrub.overwrite", "/terminal-policy": "?site=dc1"}
+	org := servertest.Must[api.Organisation](t, p.Broker, http.MethodPost, "/organisations", api.OrganisationCreate{Name: "acme"})
+	project := servertest.Must[api.Project](t, p.Broker, http.MethodPost, "/organisations/acme/projects", api.ProjectCreate{Name: "lab"})
+	member := servertest.Must[api.Member](t, p.Broker, http.MethodPost, "/projects/lab/members", api.MemberAdd{Subject: "ada", Role: "project_viewer"})
+	of["organisation"], of["project"], of["member"] = []string{org.ID}, []string{project.ID}, []string{member.ID}
+	query := map[string]string{"/find": "?q=c001", "/events": "?follow=false&after=0", "/audit": "?limit=1000", "/nodes/{node}/resolver/explain": "?step=gpu.scrub.overwrite", "/terminal-policy": "?site=dc1"}
 	answered := 0
 	for path, methods := range remote.Paths {
-		path = strings.TrimPrefix(path, api.Prefix)
+		path = strings.TrimPrefix(strings.TrimPrefix(path, api.Prefix), api.TenantPrefix)
 		if methods["get"] == nil {
 			continue
 		}
