@@ -109,15 +109,19 @@ func (c *Client) do(ctx context.Context, r call, out any) error {
 			return broker.Errorf(broker.Invalid, "bad_request", "cannot write the request as JSON: %v", err)
 		}
 	}
-	once := func(ctx context.Context) error {
-		ctx, cancel := context.WithTimeout(ctx, orElse(r.limit, callLimit))
+	once := func(caller context.Context) error {
+		ctx, cancel := context.WithTimeout(caller, orElse(r.limit, callLimit))
 		defer cancel()
 		res, err := c.send(ctx, r, bytes.NewReader(body))
 		if err != nil {
 			return err
 		}
 		defer func() { _ = res.Body.Close() }()
-		return c.decode(res, out)
+		err = c.decode(res, out)
+		if err != nil && caller.Err() != nil { // while TLS is being closed, an empty answer still gets through
+			return caller.Err()
+		}
+		return err
 	}
 	if r.method != http.MethodGet && !r.repeat {
 		return once(ctx)
