@@ -47,7 +47,7 @@ type Node struct {
 // NodeAvailability says in one word whether the node may be handed to a tenant, as the broker judged
 // last. Only a node's own answer and lists of nodes carry it.
 type NodeAvailability struct {
-	Availability      string    `json:"availability,omitempty" doc:"allocated, available, in_turnover, maintenance, held, out_of_service, or unknown: the node was not judged yet"`
+	Availability      string    `json:"availability,omitempty" doc:"allocated, available, in_turnover, maintenance, held, out_of_service, or unknown: the node was not judged yet, or not for too long"`
 	AvailabilityCodes []string  `json:"availability_codes,omitempty" doc:"codes of the reasons against handing out; the first decided the word"`
 	AvailabilitySince time.Time `json:"availability_since,omitzero" doc:"since when the node has the word"`
 	AvailabilityAt    time.Time `json:"availability_at,omitzero" doc:"when the node was last judged"`

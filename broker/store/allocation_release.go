@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -52,9 +53,15 @@ func (t *tx) cleanSince(ctx context.Context, a broker.Allocation) error {
 
 // cleanNode refuses a release because of one of its nodes. The node's row is locked, so nobody is
 // let in meanwhile. Where the tenant had a user, the certificate is the one on which the node was
-// handed out afterwards. Only where the tenant never had a user, the time of the certificate counts.
-// Code: certificate_falls_short.
+// handed out afterwards; its enrolment was compared then. Only where the tenant never had a user, time
+// and enrolment of the certificate count. A node that has left the fleet is handed to nobody again:
+// for it, any certificate from the release or later counts. Code: certificate_falls_short.
 func (t *tx) cleanNode(ctx context.Context, a broker.Allocation, n broker.Node, proofs []proof) error {
+	if n.Status == broker.Deleted && slices.ContainsFunc(proofs, func(p proof) bool {
+		return p.epoch == n.Epoch && p.issued.After(a.ReleasingAt)
+	}) {
+		return nil
+	}
 	if n.TurnoverOwed {
 		return fallsShort(a, "node %s owes a turnover", n.ID)
 	}
@@ -73,15 +80,14 @@ func (t *tx) cleanNode(ctx context.Context, a broker.Allocation, n broker.Node, 
 	}
 	never := err != nil
 	if !slices.ContainsFunc(proofs, func(p proof) bool {
-		return p.epoch == n.Epoch && (p.id == certifiedBy || never && p.issued.After(a.ReleasingAt))
+		return p.id == certifiedBy || never && p.epoch == n.Epoch && p.issued.After(a.ReleasingAt)
 	}) {
-		return fallsShort(a,
-			"node %s has no certificate that meets the policy, is from its present enrolment, and ended the tenant's time on it", n.ID)
+		return fallsShort(a, "node %s has no certificate that meets the policy and ended the tenant's time on it", n.ID)
 	}
 	return nil
 }
 
 func fallsShort(a broker.Allocation, format string, args ...any) error {
-	return broker.Errorf(broker.Refused, "certificate_falls_short", "cannot release allocation "+a.ID+": "+format+" (turn the node over)",
-		args...)
+	return broker.Errorf(broker.Refused, "certificate_falls_short", "cannot release allocation %s: %s (turn the node over)", a.ID,
+		fmt.Sprintf(format, args...))
 }

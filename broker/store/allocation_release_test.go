@@ -50,6 +50,32 @@ func TestTheNodeOfATenantIsReleasedByTheCertificateThatEndedItsTurnover(t *testi
 		storetest.OweTurnover(t, db, n.ID, true)
 		refused(t, release("c-1"), "certificate_falls_short")
 		storetest.OweTurnover(t, db, n.ID, false)
+		ok(t, store.Exec(ctx, db, `UPDATE nodes SET epoch = epoch + 1`)) // the node enrols anew after its turnover
+		ok(t, release("c-1"))
+	})
+}
+
+// A node that leaves the fleet owes its turnover for ever. Its certificate ends the allocation once
+// the node is deleted.
+func TestANodeThatLeftTheFleetIsReleasedByItsCertificate(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		offered(t, db, "h100")
+		n := stock(t, db, "h100", "dc1", 1)[0]
+		certified(t, db, n, "c-before", "r-0", true)
+		clock.Advance(time.Second)
+		a := walk(t, db, must(asks(db, "a-1", "h100", 1))(t), waysTo[broker.AllocationReleasing]...)
+		storetest.OweTurnover(t, db, n.ID, true)
+		clock.Advance(time.Second)
+		certified(t, db, n, "c-1", "r-1", true)
+		release := func(id string) error {
+			_, err := db.TransitionAllocation(ctx, admin, a.ID, store.AllocationChange{
+				To: broker.AllocationReleased, By: broker.AllocationWorker, CertificateIDs: []string{id},
+			})
+			return err
+		}
+		refused(t, release("c-1"), "certificate_falls_short")
+		ok(t, store.Exec(ctx, db, `UPDATE nodes SET status = 'deleted'`))
+		refused(t, release("c-before"), "certificate_falls_short")
 		ok(t, release("c-1"))
 	})
 }

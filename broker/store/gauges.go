@@ -81,7 +81,9 @@ func (db *DB) Gauges(ctx context.Context) (g Gauges, err error) {
 	if err := r.QueryRowContext(ctx, `SELECT at FROM availability_sweep WHERE one = 1`).Scan(sqlkit.ScanMicros(&judged)); err != nil {
 		return g, err
 	}
-	g.AvailabilityAge = db.Now().Sub(judged)
+	if !judged.IsZero() {
+		g.AvailabilityAge = max(db.Now().Sub(judged), 0)
+	}
 	held, err := db.HeldBack(ctx, nil)
 	if err != nil {
 		return g, err

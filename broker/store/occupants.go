@@ -100,10 +100,11 @@ func (t *tx) handTo(ctx context.Context, k broker.Task) error {
 }
 
 // stillHeld refuses a user of a project's allocation that does not hold the node, or that the tenant
-// does not use now. An allocation by hand has no project, and is not looked at. Code: allocation_ended.
+// does not use now. The allocation cannot end meanwhile: its row is locked. An allocation by hand has
+// no project, and is not looked at. Code: allocation_ended.
 func (t *tx) stillHeld(ctx context.Context, h broker.Handout, id string) error {
 	var status broker.AllocationStatus
-	err := t.QueryRowContext(ctx, `SELECT status FROM tenant_allocations WHERE id = $1`, id).Scan(&status)
+	err := t.QueryRowContext(ctx, `SELECT status FROM tenant_allocations WHERE id = $1`+t.ForKeyShare(), id).Scan(&status)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return nil
