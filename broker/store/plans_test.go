@@ -69,10 +69,10 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	raw := must(sql.Open("sqlite", strings.TrimPrefix(url, "sqlite:")))(t)
 	defer func() { _ = raw.Close() }()
 	scan := regexp.MustCompile(`^(?:SCAN (?:\d+ )?(\w+)|SEARCH (\w+))(?: USING (?:COVERING )?INDEX (\w+)(?: \((.*)\))?)?`)
-	small := []string{"CONSTANT", "nodes", "maas_sites", "restores", "b", "w"} // b: batches; w: resolver_wants, or placed events
+	small := []string{"CONSTANT", "nodes", "maas_sites", "restores", "b", "w", "gone"} // b: batches; w: resolver_wants, or placed events; gone: nodes with uncertified occupants
 	few := []string{
 		"tasks_open", "chain_runs_open", "chain_runs_due", "chain_runs_held", "chain_holds_now", "outbox_waiting", "audit_logs_unsealed", "certificates_denied", "terminal_sessions_live",
-		"allocations_live", "allocations_uncertified", "node_devices_wrong",
+		"allocations_live", "allocations_uncertified", "node_devices_wrong", "allocation_claims_live",
 	}
 	many := []string{"tasks_node (node_id=?)", "chain_runs_list (site=?)"} // all rows that a node or a site ever had
 	placeholder := regexp.MustCompile(`\$\d+`)
