@@ -17,8 +17,8 @@ type judged struct {
 }
 
 // handouts collects the data of handout for nodes (nil: all) in a fixed number of queries. Texts
-// for people are left out. A deleted node on record as out of service is left out. The order is the one in
-// which a placement locks nodes.
+// for people are left out, and so is a deleted node on record as out of service. The order is the one
+// in which a placement locks nodes.
 func handouts(ctx context.Context, r sqlkit.Runner, nodeIDs []string, now time.Time) ([]judged, error) {
 	w := sqlkit.Where{Terms: []string{"(nodes.status <> 'deleted' OR a.word IS NULL OR a.word <> 'out_of_service')"}}
 	sqlkit.In(&w, "nodes.id", nodeIDs)

@@ -69,22 +69,24 @@ func mayGive(actor broker.Actor, role broker.Role) error {
 	if actor.Role.Covers(broker.RolePlatformAdmin) || actor.Role.Covers(role) {
 		return nil
 	}
-	return broker.Errorf(broker.Forbidden, "role_insufficient", "cannot give role %s: token %s has role %s, which does not include it", role,
-		actor.Name, actor.Role)
+	return broker.Errorf(broker.Forbidden, "role_insufficient",
+		"cannot give role %s: token %s has role %s, which does not include it (ask somebody whose role does)", role, actor.Name, actor.Role)
 }
 
-// MayEnd refuses to let the caller end a member with a role above the caller's own, and lets only
-// those end a member of the whole organisation who may add one. Code: role_insufficient.
+// MayEnd refuses to let the caller end a member unless the caller could have added the member: a
+// project_admin a member of a project, whose role is at most that, and a tenant_admin a member of the
+// whole organisation. Code: role_insufficient.
 func MayEnd(who broker.OperatorToken, m broker.Member) error {
 	need := broker.RoleProjectAdmin
 	if m.Place.ProjectID == "" {
 		need = broker.RoleTenantAdmin
 	}
-	if who.Role.Covers(broker.RolePlatformAdmin) || who.Role.Covers(need) && who.Role.Covers(m.Role) {
+	if who.Role.Covers(broker.RolePlatformAdmin) || who.Role.Covers(need) {
 		return nil
 	}
-	return broker.Errorf(broker.Forbidden, "role_insufficient", "cannot change member %s with role %s: token %s has role %s", m.Subject, m.Role,
-		who.Name, who.Role)
+	return broker.Errorf(broker.Forbidden, "role_insufficient",
+		"cannot change member %s: it needs role %s at the member's place, and token %s has role %s (ask somebody with that role)",
+		m.Subject, need, who.Name, who.Role)
 }
 
 // MayChangeKeys refuses to let the caller change the keys of a member, unless the member is the
