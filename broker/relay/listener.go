@@ -111,6 +111,9 @@ func (r *Relay) Serve(ctx context.Context, tcp net.Listener, udp net.PacketConn)
 	case <-ctx.Done():
 		err = nil
 	case err = <-failed:
+		if ctx.Err() != nil { // the listener stopped because it was told to
+			err = nil
+		}
 	}
 	stop()
 	_ = tcp.Close()
