@@ -66,6 +66,9 @@ type Allocation struct {
 	RequestedAt, ProvisioningAt, ActiveAt, ReleasingAt, ReleasedAt, FailedAt, ReleaseFailedAt time.Time
 }
 
+// AllocationAccount is the name of the account that an allocation's tenant has on each of its nodes.
+const AllocationAccount = "tenant"
+
 type allocationEdge struct{ from, to AllocationStatus }
 
 // allocationTransitions is the whole table: each pair of statuses with the owners of the

@@ -45,6 +45,10 @@ const AgentUpdateFailed FailureClass = "agent_update_failed"
 // release may no longer be delivered.
 const RolloutPaused FailureClass = "rollout_paused"
 
+// AllocationUnmet is the class of a run that could not give an allocation's nodes to the tenant, or
+// could not get them back with proof. The code says why.
+const AllocationUnmet FailureClass = "allocation_unmet"
+
 // Diagnosed reports whether diagnostics of the node are collected when a run fails with this
 // class. The cause is visible only on the node, and may be gone before a person looks.
 func (c FailureClass) Diagnosed() bool {
@@ -108,5 +112,6 @@ var FailureHandlings = []FailureHandling{
 		"retry; or cancel, and start another",
 	},
 	{RolloutPaused, false, false, true, "read which nodes failed, with reasons (hostler rollout status ID)", "resume, or abort"},
+	{AllocationUnmet, true, true, true, "read why (hostler run show ID), repair the cause", "retry"},
 	{DiskEraseUnsupported, false, false, true, "erase the disks by other means or replace them", "retry"},
 }

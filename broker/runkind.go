@@ -35,6 +35,8 @@ const (
 	AdoptionKind   = "node.adoption"
 	TurnoverKinds  = "node.decommission" // the mode follows
 	AgentKinds     = "agent.upgrade"     // the list follows
+	ProvisionKind  = "allocation.provision"
+	ReleaseKind    = "allocation.release"
 	RolloutKind    = "agent.rollout"
 )
 
@@ -55,6 +57,8 @@ var RunKinds = []RunKind{
 		"issue_clean_certificate", "power_off_maas_node", "release_maas_node", "remove_gpuaas_node_record", "remove_maas_record",
 		"retire_gpuaas_node", "rotate_node_identity", "scrub_gpu", "validate_clean_node",
 	}},
+	{Name: ProvisionKind, Noun: "run", TerminalsStay: true},
+	{Name: ReleaseKind, Noun: "run", TerminalsStay: true},
 	{Name: AgentKinds, Noun: "node agent-lifecycle", TerminalsStay: true},
 	{Name: RolloutKind, Noun: "rollout", OwnActions: true},
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	allocationrecords "github.com/hostler/hostler/broker/allocation/records"
 	"github.com/hostler/hostler/broker/audit"
 	"github.com/hostler/hostler/broker/availability"
 	"github.com/hostler/hostler/broker/internal/periodic"
@@ -39,13 +40,16 @@ func (s *Server) lead(ctx context.Context) {
 	kept := &terminals.Retention{DB: s.db, Log: s.c.Log.Named("recordings")}
 	old := &retention.Keeper{DB: s.db, History: s.c.History, Log: s.c.Log.Named("retention")}
 	silence := &turnoverrecords.Silence{Starts: &turnoverrecords.Starts{DB: s.db, Runs: s.runs}, Log: s.c.Log.Named("silence")}
+	allocations := &allocationrecords.Watch{
+		DB: s.db, Starts: &turnoverrecords.Starts{DB: s.db}, Runs: s.runs, Period: s.c.Often, Log: s.c.Log.Named("allocations"),
+	}
 	leftovers := &turnoverrecords.Leftovers{DB: s.db, Secrets: s.secrets, Log: s.c.Log.Named("leftovers")}
 	compare := &restore.Watch{DB: s.db, Regions: s.sites, Tasks: s.queue, Log: s.c.Log.Named("restore")}
 	var work sync.WaitGroup
 	for _, run := range []func(context.Context){
 		sealer.Run, watch.Run, words.Run, keeper.Run, kept.Run, s.sweep, s.catchUpMachines, s.auditStrangers, compare.Run,
 		s.afterRelease(drift.Run), s.afterRelease(profiles.Run), s.afterRelease(leftovers.Run), s.afterRelease(silence.Run),
-		s.afterRelease(old.Run),
+		s.afterRelease(old.Run), s.afterRelease(allocations.Run),
 	} {
 		work.Go(func() { run(ctx) })
 	}

@@ -8,6 +8,8 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/agentlifecycle"
 	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
+	"github.com/hostler/hostler/broker/allocation"
+	allocationrecords "github.com/hostler/hostler/broker/allocation/records"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/onboarding"
 	onboardingrecords "github.com/hostler/hostler/broker/onboarding/records"
@@ -43,17 +45,19 @@ func (s *Server) openRuns() error {
 		Version: s.c.Version,
 	}, MAAS: &redeploying}
 	starts := &turnoverrecords.Starts{DB: s.db}
+	allocations := &allocation.Chains{Records: &allocationrecords.Records{DB: s.db, Queue: s.queue, Starts: starts}}
 	s.agents = &agentrecords.Nodes{DB: s.db, Queue: s.queue, Trust: s.trust, Starts: starts}
 	s.runs, err = chain.New(s.db, classes(), chain.Options{Poll: s.c.Often, Grace: stepGrace, Log: s.c.Log.Named("runs")},
-		append(kinds(s.onboarding, turnovers, s.agents), s.c.Kinds...)...)
+		append(kinds(s.onboarding, turnovers, s.agents, allocations), s.c.Kinds...)...)
 	starts.Runs = s.runs
 	return err
 }
 
 // kinds are all chains of a broker.
-func kinds(l *onboarding.Chains, t *turnover.Chains, n *agentrecords.Nodes) []chain.Kind {
+func kinds(l *onboarding.Chains, t *turnover.Chains, n *agentrecords.Nodes, a *allocation.Chains) []chain.Kind {
 	all := append([]chain.Kind{l.Onboarding(), l.Adoption()}, t.All()...)
 	all = append(all, (&agentlifecycle.Chains{Nodes: n}).All()...)
+	all = append(all, a.All()...)
 	return append(all, (&rollout.Chains{Nodes: rolloutrecords.Nodes{Nodes: n}}).Rollout())
 }
 

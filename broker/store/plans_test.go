@@ -42,6 +42,8 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.NodesInUse(ctx))(t)
 	must(db.SweepAvailability(ctx))(t)
 	must(db.RenewAvailability(ctx, []string{n.ID}))(t)
+	must(db.AllocationsWithoutRun(ctx, 10))(t)
+	must(db.AllocationsPastEnd(ctx, 10))(t)
 	must(db.DenyList(ctx, now))(t)
 	ok(t, db.PlaceHold(ctx, chain.Actor{Name: "system"}, chain.SiteHold{Site: "dc1", Kind: chain.Unreachable}))
 	ok(t, db.LiftHold(ctx, chain.Actor{Name: "system"}, "dc1", chain.Unreachable, ""))
@@ -73,6 +75,7 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	few := []string{
 		"tasks_open", "chain_runs_open", "chain_runs_due", "chain_runs_held", "chain_holds_now", "outbox_waiting", "audit_logs_unsealed", "certificates_denied", "terminal_sessions_live",
 		"allocations_live", "allocations_uncertified", "node_devices_wrong", "allocation_claims_live",
+		"tenant_allocations_moving", "tenant_allocations_ending",
 	}
 	many := []string{"tasks_node (node_id=?)", "chain_runs_list (site=?)"} // all rows that a node or a site ever had
 	placeholder := regexp.MustCompile(`\$\d+`)

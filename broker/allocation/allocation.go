@@ -1,0 +1,72 @@
+package allocation
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/taskstage"
+)
+
+// Work is the state of a run.
+type Work struct {
+	AllocationID string   `json:"allocation_id"`
+	Tenant       string   `json:"tenant"` // the project's id
+	NodeIDs      []string `json:"node_ids"`
+	// Ready are the nodes that have the tenant's account.
+	Ready []string `json:"ready,omitempty"`
+	// Begun are the nodes whose turnover this run has begun. A turnover that ends without a
+	// certificate is not begun again by the same run.
+	Begun []string `json:"begun,omitempty"`
+	// Followed are the turnovers that this run has seen under way, or has resumed. Such a turnover that
+	// stops ends the release.
+	Followed []string `json:"followed,omitempty"`
+	// GraceSeconds is how long the tenant's processes have to end.
+	GraceSeconds int `json:"grace_seconds"`
+	// Code says why the run gave up; empty: it did not.
+	Code string `json:"code,omitempty"`
+}
+
+// Records is the port to the broker's records and to the nodes. A method may be called again with
+// the same arguments, and then changes nothing more.
+type Records interface {
+	taskstage.Tasks
+
+	// Allocation reads an allocation. Code: allocation_not_found.
+	Allocation(ctx context.Context, id string) (broker.Allocation, error)
+	// Reach moves an allocation to a status, as the worker. Codes: see store.TransitionAllocation.
+	Reach(ctx context.Context, id string, c Change) error
+	// Keys are the public keys of an allocation, a line each. Code: ssh_key_not_found, for a key that
+	// is no live key of a live member any more.
+	Keys(ctx context.Context, a broker.Allocation) ([]string, error)
+	// Account says whether the allocation's account may be on a node, or was on it since the node was
+	// last handed out clean.
+	Account(ctx context.Context, a broker.Allocation, nodeID string) (Account, error)
+	// Proven are the certificates that end the allocation, by node. A node without one is missing.
+	Proven(ctx context.Context, a broker.Allocation) (map[string]string, error)
+	// Holder is the live run that has a node; nil: none.
+	Holder(ctx context.Context, nodeID string) (*chain.Record, error)
+	// TurnOver begins a turnover of a node, which ends what is left of the allocation on the node. A
+	// node that another run has taken meanwhile is left to that run. Codes: those of turnover.New.
+	TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) error
+	// Resume lets a stopped run go on. A run that moves or has ended stays unchanged.
+	Resume(ctx context.Context, runID, reason string) error
+}
+
+// Account is an allocation's account on a node.
+type Account string
+
+// What is known of an account.
+const (
+	NoAccount    Account = "none"  // the account was never there since the node was last clean
+	AccountLives Account = "lives" // the account may be there
+	AccountEnded Account = "ended" // the node has reported that the account is gone
+)
+
+// Change is a status that a run gives its allocation.
+type Change struct {
+	To             broker.AllocationStatus
+	Code, Reason   string
+	CertificateIDs []string
+	RunID          string
+}

@@ -1,0 +1,18 @@
+// Package allocation hands nodes to a project, and takes them back with proof: the chains
+// allocation.provision and allocation.release, each for one allocation with all its nodes.
+//
+// Provision makes the tenant's account on each node by a signed task, and the allocation active. If
+// a node cannot be given, the allocation fails with the code of the failure, and each node on which
+// the account may be is turned over.
+//
+// Release ends the account, has each node turned over by a run of its own, and waits for the
+// certificates. The allocation is released only with a certificate of each node. A turnover that
+// waits for a person makes the allocation release_failed. The next release goes on where the nodes
+// are: a node that was proven clean stays so, a stopped turnover is resumed.
+//
+// Status and claims are the store's (broker.TransitionAllocation judges), and so is the judgement
+// whether a node may be handed out (broker.Handout). The package knows neither quotas nor placement.
+// Chains builds the lists, Records is the port, and package records implements it. Nobody starts
+// these runs by hand: records.Watch begins a run for each allocation whose status asks for one, so
+// a broker that dies after a status was written loses nothing.
+package allocation

@@ -1,0 +1,130 @@
+package records
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/allocation"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/broker/taskstage"
+	"github.com/hostler/hostler/broker/turnover"
+	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Records is allocation.Records over the broker's own parts.
+type Records struct {
+	DB     *store.DB
+	Queue  *taskqueue.Queue
+	Starts *turnoverrecords.Starts // its Runs act on turnovers
+}
+
+var _ allocation.Records = (*Records)(nil)
+
+// Request implements taskstage.Tasks.
+func (r *Records) Request(ctx context.Context, t taskstage.Task) (broker.Task, error) {
+	return r.Queue.Request(ctx, t)
+}
+
+// Withdraw implements taskstage.Tasks.
+func (r *Records) Withdraw(ctx context.Context, nodeID, runID, reason string) ([]broker.Task, error) {
+	return r.Queue.Withdraw(ctx, nodeID, runID, reason)
+}
+
+// Allocation implements allocation.Records.
+func (r *Records) Allocation(ctx context.Context, id string) (broker.Allocation, error) {
+	return r.DB.Allocation(ctx, id)
+}
+
+// Reach implements allocation.Records.
+func (r *Records) Reach(ctx context.Context, id string, c allocation.Change) error {
+	_, err := r.DB.TransitionAllocation(ctx, broker.System, id, store.AllocationChange{
+		To: c.To, By: broker.AllocationWorker, Code: c.Code, Reason: taskcatalog.Clean(c.Reason, 500), CertificateIDs: c.CertificateIDs,
+		CorrelationID: c.RunID,
+	})
+	return err
+}
+
+// Keys implements allocation.Records.
+func (r *Records) Keys(ctx context.Context, a broker.Allocation) ([]string, error) {
+	return r.DB.AllocationKeys(ctx, a)
+}
+
+// Account implements allocation.Records.
+func (r *Records) Account(ctx context.Context, a broker.Allocation, nodeID string) (allocation.Account, error) {
+	switch o, err := r.DB.OccupantOf(ctx, a.ID, nodeID); {
+	case err != nil || o == nil:
+		return allocation.NoAccount, err
+	case o.Live():
+		return allocation.AccountLives, nil
+	}
+	return allocation.AccountEnded, nil
+}
+
+// Proven implements allocation.Records.
+func (r *Records) Proven(ctx context.Context, a broker.Allocation) (map[string]string, error) {
+	return r.DB.ReleaseCertificates(ctx, a)
+}
+
+// Holder implements allocation.Records.
+func (r *Records) Holder(ctx context.Context, nodeID string) (*chain.Record, error) {
+	id, _, err := r.DB.RunOfNode(ctx, nodeID)
+	if err != nil || id == "" {
+		return nil, err
+	}
+	run, err := r.DB.Run(ctx, id)
+	return &run, err
+}
+
+// TurnOver implements allocation.Records.
+func (r *Records) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) error {
+	n, err := r.DB.Node(ctx, nodeID)
+	if err != nil {
+		return err
+	}
+	at, err := r.Starts.Place(ctx, n, "")
+	if err != nil {
+		return err
+	}
+	mode, err := r.mode(ctx, a, n, at)
+	if err != nil {
+		return err
+	}
+	state, locks, err := turnover.New(n, at, turnover.Request{
+		Mode: mode, Reason: taskcatalog.Clean(cause, 500), RequestedBy: broker.System.Name, ForceRelease: true, Ends: []string{a.ID},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = r.Starts.Runs.Start(ctx, turnoverrecords.NewStart(n, state, locks, turnoverrecords.Requester{
+		Name: broker.System.Name, CorrelationID: a.ID,
+	}))
+	if _, taken := errors.AsType[*chain.Locked](err); taken {
+		return nil
+	}
+	return err
+}
+
+// mode is how a node is turned over after an allocation. A node on which the tenant had root needs a
+// new system where the policy says so, and where MAAS can install one.
+func (r *Records) mode(ctx context.Context, a broker.Allocation, n broker.Node, at turnover.Place) (turnover.Mode, error) {
+	o, err := r.DB.OccupantOf(ctx, a.ID, n.ID)
+	if err == nil && o != nil && o.HadRoot && at.Policy.RootRequiresReimage && at.Site.ID != "" && n.MAASSystemID != "" {
+		return turnover.Reimage, nil
+	}
+	return turnover.SoftReset, err
+}
+
+// Resume implements allocation.Records.
+func (r *Records) Resume(ctx context.Context, runID, reason string) error {
+	_, err := r.Starts.Runs.Act(ctx, chain.Order{
+		ID: runID, Actor: chain.Actor{Name: broker.System.Name}, Action: chain.Resume, Reason: reason, OnlyStopped: true,
+	})
+	if _, no := errors.AsType[*chain.Refused](err); no {
+		return nil // somebody was faster, and their action stands
+	}
+	return err
+}

@@ -1,0 +1,313 @@
+package allocation_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/allocation"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/chain/chaintest"
+	"github.com/hostler/hostler/broker/onboarding"
+	"github.com/hostler/hostler/broker/taskstage"
+	"github.com/hostler/hostler/broker/turnover"
+	"github.com/hostler/hostler/broker/turnover/turnovertest"
+)
+
+var ctx = context.Background()
+
+// world is a broker with allocations and nodes, in memory. The turnovers are real: only what the nodes
+// answer is simulated.
+type world struct {
+	testing.TB
+	clock  *chaintest.Clock
+	book   *turnovertest.Book
+	store  *chaintest.Memory
+	lossy  *chaintest.Lossy // the engine's view of store
+	engine *chain.Engine
+
+	all    map[string]*broker.Allocation
+	keys   []string
+	proofs map[string]proof // by node
+	went   []string         // statuses that allocations reached, in order
+}
+
+// proof is the certificate on which a node was last handed out.
+type proof struct {
+	id string
+	at time.Time
+}
+
+func newWorld(t testing.TB) *world {
+	t.Helper()
+	w := &world{
+		TB: t, clock: chaintest.NewClock(), all: map[string]*broker.Allocation{}, keys: []string{"ssh-ed25519 AAAA"}, proofs: map[string]proof{},
+	}
+	w.book = turnovertest.New(t, w.clock.Now)
+	w.store = chaintest.NewMemory(w.clock.Now)
+	w.lossy = &chaintest.Lossy{Store: w.store}
+	kinds := (&turnover.Chains{Nodes: enabled{w.book, w}, MAAS: &onboarding.Chains{}}).All()
+	kinds = append(kinds, (&allocation.Chains{Records: w}).All()...)
+	var err error
+	if w.engine, err = chain.New(w.lossy, classes(), chain.Options{Owner: "broker"}, kinds...); err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func classes() chain.Classes {
+	out := chain.Classes{}
+	for _, h := range broker.FailureHandlings {
+		ends := chain.FailedRetryable
+		if h.Person {
+			ends = chain.FailedManual
+		}
+		out[chain.Class(h.Class)] = chain.Handling{Retry: h.Retry, Rescue: h.Rescue, Ends: ends, NextAction: h.NextAction(), UndoAction: h.UndoAction()}
+	}
+	return out
+}
+
+// enabled notes the certificates on which nodes are handed out.
+type enabled struct {
+	*turnovertest.Book
+	w *world
+}
+
+func (e enabled) Enable(ctx context.Context, nodeID, runID, certificateID string, lifts turnover.Lifts) error {
+	err := e.Book.Enable(ctx, nodeID, runID, certificateID, lifts)
+	if err == nil {
+		e.w.proofs[nodeID] = proof{certificateID, e.w.clock.Now()}
+	}
+	return err
+}
+
+// ask makes an allocation with claims on new nodes.
+func (w *world) ask(id string, nodes int) *broker.Allocation {
+	w.Helper()
+	a := &broker.Allocation{ID: id, ProjectID: "p-1", Nodes: nodes, Site: "dc1", KeyIDs: []string{"k-1"}}
+	for i := range nodes {
+		n := fmt.Sprintf("n-aaaaaaaaaaaaaa%c%c", 'a'+len(w.all), 'a'+i)
+		w.book.Add(n, 1)
+		a.NodeIDs = append(a.NodeIDs, n)
+	}
+	a.Reach(broker.AllocationRequested, w.clock.Now())
+	w.all[id] = a
+	return a
+}
+
+// move makes a transition of a person or a policy.
+func (w *world) move(id string, to broker.AllocationStatus, by broker.AllocationOwner) {
+	w.Helper()
+	if err := broker.TransitionAllocation(*w.all[id], to, by); err != nil {
+		w.Fatal(err)
+	}
+	w.all[id].Reach(to, w.clock.Now())
+	w.went = append(w.went, string(to))
+}
+
+// look begins the runs that the statuses ask for, as records.Watch does.
+func (w *world) look() {
+	w.Helper()
+	for _, a := range w.all {
+		kind := broker.ProvisionKind
+		switch a.Status {
+		case broker.AllocationReleasing:
+			kind = broker.ReleaseKind
+		case broker.AllocationRequested, broker.AllocationProvisioning:
+		default:
+			continue
+		}
+		_, err := w.engine.Start(ctx, chain.Start{
+			Kind: kind, Site: "dc1", Subject: "allocation/" + a.ID, Locks: []string{"allocation/" + a.ID}, RequestedBy: "system",
+			State: allocation.Work{AllocationID: a.ID, Tenant: a.ProjectID, NodeIDs: a.NodeIDs, GraceSeconds: 30},
+		})
+		if _, taken := errors.AsType[*chain.Locked](err); err != nil && !taken {
+			w.Fatal(err)
+		}
+	}
+}
+
+// settle lets everything happen that happens by itself.
+func (w *world) settle() {
+	w.Helper()
+	for range 5 {
+		w.look()
+		if err := chaintest.Settle(ctx, w.engine, w.store, w.clock); err != nil {
+			w.Fatal(err)
+		}
+		w.clock.Advance(2 * time.Minute) // beyond the lease of a broker that died
+	}
+}
+
+// runs are the runs of a kind, oldest first.
+func (w *world) runs(kind string) []chain.Record {
+	w.Helper()
+	all, err := w.store.Runs(ctx, chain.Filter{Kind: kind, Limit: 1000})
+	if err != nil {
+		w.Fatal(err)
+	}
+	slices.SortFunc(all, func(a, b chain.Record) int { return a.RequestedAt.Compare(b.RequestedAt) })
+	return all
+}
+
+func (w *world) act(runID string, a chain.Action) {
+	w.Helper()
+	if _, err := w.engine.Act(ctx, chain.Order{ID: runID, Actor: chain.Actor{Name: "ada"}, Action: a, Reason: "because"}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// stands checks an allocation's status and code.
+func (w *world) stands(id string, status broker.AllocationStatus, code string) {
+	w.Helper()
+	if a := w.all[id]; a.Status != status || a.Code != code {
+		w.Errorf("allocation %s is %s %q, want %s %q", id, a.Status, a.Code, status, code)
+	}
+}
+
+// clean checks that the nodes of an allocation are handed out again, by a certificate each.
+func (w *world) clean(id string) {
+	w.Helper()
+	for _, n := range w.all[id].NodeIDs {
+		m := w.book.Machine(n)
+		if m.Status != broker.Active || m.TurnoverOwed || len(m.Users) > 0 {
+			w.Errorf("node %s is %s (%s), owes %v, with %d users", n, m.Status, m.StatusReason, m.TurnoverOwed, len(m.Users))
+		}
+	}
+}
+
+// The port allocation.Records.
+
+func (w *world) Request(ctx context.Context, t taskstage.Task) (broker.Task, error) {
+	if t.Type == "allocation.provision_user" {
+		m := w.book.Machine(t.NodeID)
+		if len(m.Users) == 0 && !w.book.LetIn(t.NodeID, w.of(t.NodeID), "p-1", false) {
+			return broker.Task{}, broker.Errorf(broker.Refused, "node_status", "cannot hand out node %s: it is %s", t.NodeID, m.Status)
+		}
+	}
+	return w.book.Request(ctx, t)
+}
+
+func (w *world) of(nodeID string) string {
+	for _, a := range w.all {
+		if slices.Contains(a.NodeIDs, nodeID) {
+			return a.ID
+		}
+	}
+	return ""
+}
+
+func (w *world) Withdraw(ctx context.Context, nodeID, runID, reason string) ([]broker.Task, error) {
+	return w.book.Withdraw(ctx, nodeID, runID, reason)
+}
+
+func (w *world) Allocation(_ context.Context, id string) (broker.Allocation, error) {
+	return *w.all[id], nil
+}
+
+func (w *world) Reach(_ context.Context, id string, c allocation.Change) error {
+	a := *w.all[id]
+	if a.Status == c.To {
+		return nil
+	}
+	if c.Code != "" {
+		a.Code = c.Code
+	}
+	if c.To == broker.AllocationReleased {
+		a.CertificateIDs = c.CertificateIDs
+	}
+	if err := broker.TransitionAllocation(a, c.To, broker.AllocationWorker); err != nil {
+		return err
+	}
+	if c.To == broker.AllocationReleased {
+		for _, n := range a.NodeIDs {
+			if p := w.proofs[n]; !slices.Contains(c.CertificateIDs, p.id) || !p.at.After(a.ReleasingAt) {
+				w.Errorf("allocation %s is released without a proof of node %s", id, n)
+			}
+		}
+	}
+	a.Reach(c.To, w.clock.Now())
+	*w.all[id] = a
+	w.went = append(w.went, string(c.To))
+	return nil
+}
+
+func (w *world) Keys(_ context.Context, a broker.Allocation) ([]string, error) {
+	if len(w.keys) == 0 {
+		return nil, broker.Errorf(broker.Refused, "ssh_key_not_found", "allocation %s has no key", a.ID)
+	}
+	return w.keys, nil
+}
+
+func (w *world) Account(ctx context.Context, a broker.Allocation, nodeID string) (allocation.Account, error) {
+	all, err := w.book.Occupants(ctx, nodeID)
+	if err != nil {
+		return "", err
+	}
+	at := slices.IndexFunc(all, func(o broker.Occupant) bool { return o.ID == a.ID })
+	switch {
+	case at < 0:
+		return allocation.NoAccount, nil
+	case all[at].Live():
+		return allocation.AccountLives, nil
+	}
+	return allocation.AccountEnded, nil
+}
+
+func (w *world) Proven(_ context.Context, a broker.Allocation) (map[string]string, error) {
+	out := map[string]string{}
+	for _, n := range a.NodeIDs {
+		if m, p := w.book.Machine(n), w.proofs[n]; len(m.Users) == 0 && !m.TurnoverOwed && p.at.After(a.ReleasingAt) {
+			out[n] = p.id
+		}
+	}
+	return out, nil
+}
+
+func (w *world) Holder(ctx context.Context, nodeID string) (*chain.Record, error) {
+	all, err := w.store.Runs(ctx, chain.Filter{Kind: broker.TurnoverKinds, Limit: 1000})
+	for _, r := range all {
+		var s turnover.Turnover
+		if err := json.Unmarshal(r.State, &s); err != nil {
+			return nil, err
+		}
+		if s.NodeID == nodeID && !r.Status.Ended() {
+			return &r, nil
+		}
+	}
+	return nil, err
+}
+
+func (w *world) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) error {
+	if slices.Contains([]broker.AllocationStatus{broker.AllocationProvisioning, broker.AllocationActive}, w.all[a.ID].Status) {
+		return broker.Errorf(broker.Refused, "allocation_live", "allocation %s holds node %s", a.ID, nodeID)
+	}
+	policy := broker.DefaultPolicy()
+	policy.AcceptSystemDisk, policy.DrainTimeoutSeconds = true, 300
+	s, locks, err := turnover.New(w.book.Machine(nodeID).Node, turnover.Place{Policy: policy}, turnover.Request{
+		Mode: turnover.SoftReset, Reason: cause, RequestedBy: "system", ForceRelease: true, Ends: []string{a.ID},
+	})
+	if err != nil {
+		return err
+	}
+	_, err = w.engine.Start(ctx, chain.Start{
+		Kind: turnover.SoftReset.Kind(), Site: "dc1", Subject: s.Hostname, State: s, Locks: locks, RequestedBy: "system",
+	})
+	if _, taken := errors.AsType[*chain.Locked](err); taken {
+		return nil
+	}
+	return err
+}
+
+func (w *world) Resume(ctx context.Context, runID, reason string) error {
+	_, err := w.engine.Act(ctx, chain.Order{ID: runID, Actor: chain.Actor{Name: "system"}, Action: chain.Resume, Reason: reason, OnlyStopped: true})
+	if _, no := errors.AsType[*chain.Refused](err); no {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,112 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
+)
+
+// AllocationLock is the name of the lock that a live run of an allocation holds.
+func AllocationLock(id string) string { return "allocation/" + id }
+
+// moving selects allocations whose status asks for a run; the index of the table has these words.
+const moving = `status IN ('requested', 'provisioning', 'releasing')`
+
+// AllocationsWithoutRun returns allocations whose status asks for a run and that no live run has,
+// oldest first.
+func (db *DB) AllocationsWithoutRun(ctx context.Context, most int) ([]broker.Allocation, error) {
+	all, err := sqlkit.Collect(ctx, db.reader(), scanAllocation, `SELECT `+allocationColumns+` FROM tenant_allocations WHERE `+moving+`
+		AND NOT EXISTS (SELECT 1 FROM chain_locks WHERE name = 'allocation/' || tenant_allocations.id)
+		ORDER BY requested_at, id LIMIT $1`, most)
+	if err != nil {
+		return nil, err
+	}
+	return all, db.addClaims(ctx, all)
+}
+
+// AllocationsPastEnd returns the ids of active allocations whose end has come, the earliest first.
+func (db *DB) AllocationsPastEnd(ctx context.Context, most int) ([]string, error) {
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (id string, err error) { return id, row.Scan(&id) },
+		`SELECT id FROM tenant_allocations WHERE status = 'active' AND ends_at > 0 AND ends_at <= $1 ORDER BY ends_at, id LIMIT $2`,
+		sqlkit.Micros(db.Now()), most)
+}
+
+// AllocationKeys returns the public keys of an allocation, a line each, in the order of its key ids.
+// Each must be a live key of a live member of the project or of its organisation. Code:
+// ssh_key_not_found.
+func (db *DB) AllocationKeys(ctx context.Context, a broker.Allocation) (lines []string, err error) {
+	for _, id := range a.KeyIDs {
+		var line string
+		err := db.reader().QueryRowContext(ctx, `SELECT k.public_key FROM ssh_keys k JOIN members m ON m.id = k.member_id
+			JOIN projects p ON p.organisation_id = m.organisation_id
+			WHERE k.id = $1 AND k.ended_at = 0 AND m.ended_at = 0 AND p.id = $2 AND m.project_id IN ('', p.id)`, id, a.ProjectID).Scan(&line)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil, broker.Errorf(broker.Refused, "ssh_key_not_found",
+				"cannot let allocation %s's tenant in: there is no live SSH key %q of a member of the project (name other keys)", a.ID, id)
+		}
+		if err != nil {
+			return nil, err
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) == 0 {
+		return nil, broker.Errorf(broker.Refused, "ssh_key_not_found",
+			"cannot let allocation %s's tenant in: the allocation names no SSH key (name at least one)", a.ID)
+	}
+	return lines, nil
+}
+
+// ReleaseCertificates returns the certificates that prove that the tenant's time on the nodes of an
+// allocation has ended, by node. A node that is not proven clean is missing. Only
+// TransitionAllocation, which looks again under locks, decides whether they suffice.
+func (db *DB) ReleaseCertificates(ctx context.Context, a broker.Allocation) (map[string]string, error) {
+	out := map[string]string{}
+	for _, nodeID := range a.NodeIDs {
+		id, err := releaseCertificate(ctx, db.reader(), a, nodeID)
+		if err != nil {
+			return nil, err
+		}
+		if id != "" {
+			out[nodeID] = id
+		}
+	}
+	return out, nil
+}
+
+// releaseCertificate returns the certificate that cleanNode would accept for a node; empty: none.
+func releaseCertificate(ctx context.Context, r sqlkit.Runner, a broker.Allocation, nodeID string) (string, error) {
+	n, err := node(ctx, r, nodeID, "")
+	if err != nil {
+		return "", err
+	}
+	since, err := occupants(ctx, r, nodeID, `certified_by = ''`)
+	if err != nil || n.Status != broker.Deleted && (n.TurnoverOwed || len(since) > 0) {
+		return "", err
+	}
+	var id string
+	err = r.QueryRowContext(ctx, `SELECT certified_by FROM allocations WHERE node_id = $1 AND allocation_id = $2 AND`+occupantWas,
+		nodeID, a.ID).Scan(&id)
+	if err == nil && n.Status != broker.Deleted || err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return id, err
+	}
+	err = r.QueryRowContext(ctx, `SELECT id FROM clean_certificates WHERE node_id = $1 AND node_epoch = $2 AND meets_policy AND issued_at > $3
+		ORDER BY issued_at DESC, id DESC LIMIT 1`, nodeID, n.Epoch, sqlkit.Micros(a.ReleasingAt)).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", nil
+	}
+	return id, err
+}
+
+// OccupantOf returns an allocation's user on a node, since the node was last handed out clean; nil:
+// none.
+func (db *DB) OccupantOf(ctx context.Context, allocationID, nodeID string) (*broker.Occupant, error) {
+	all, err := occupants(ctx, db.reader(), nodeID, `certified_by = ''`)
+	if at := slices.IndexFunc(all, func(o broker.Occupant) bool { return o.ID == allocationID }); at >= 0 {
+		return &all[at], err
+	}
+	return nil, err
+}
