@@ -9,7 +9,7 @@ import (
 // ended stays on record.
 type Member struct {
 	ID        string
-	Subject   string // who the member is: the name of the member's token
+	Subject   string // who the member is: the name of the member's token, or oidc:… of a person who signs in
 	Place     Place
 	Role      Role
 	CreatedAt time.Time
@@ -36,13 +36,14 @@ type Quota struct {
 	UpdatedAt      time.Time
 }
 
-var subjectForm = regexp.MustCompile(`^[a-z0-9][a-z0-9._@-]{0,63}$`)
+var subjectForm = regexp.MustCompile(`^([a-z0-9][a-z0-9._@-]{0,63}|` + SignedInPrefix + `[A-Za-z0-9._@|=+-]{1,59})$`)
 
 // Check refuses an invalid member. Code: member_invalid.
 func (m Member) Check() error {
 	switch {
 	case !subjectForm.MatchString(m.Subject):
-		return Errorf(Invalid, "member_invalid", "cannot add member %q: a member's name is up to 64 of a-z, 0-9, '.', '_', '@' and '-'",
+		return Errorf(Invalid, "member_invalid", "cannot add member %q: a member's name is up to 64 of a-z, 0-9, '.', '_', '@' and '-', "+
+			"or oidc:SUBJECT of a person who signs in",
 			cleanText(m.Subject))
 	case m.Place.OfPlatform():
 		return Errorf(Invalid, "member_invalid", "cannot add member %s: a member belongs to an organisation or a project", m.Subject)

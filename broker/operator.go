@@ -60,9 +60,16 @@ func (r Role) At(p Place) error {
 	return nil
 }
 
-// OperatorToken is the token of one person or machine. Only the bearer knows the secret itself.
+// SignedInPrefix begins the name of every person who signs in by OIDC. No operator token's name has a
+// colon.
+const SignedInPrefix = "oidc:"
+
+// OperatorToken is the token of one person or machine. Only the bearer knows the secret itself. A
+// person who signs in by OIDC has one as well, for each request: its name begins with oidc: and is in
+// no table.
 type OperatorToken struct {
 	Name      string // the audit actor
+	Email     string // of a person who signed in by OIDC, verified by the provider; empty: not known
 	Role      Role
 	Sites     []string // empty: all
 	Place     Place    // where the role holds

@@ -42,7 +42,7 @@ func (a TerminalAccess) AsRoot() bool {
 }
 
 // Refusal says why the operator may not use a terminal on the node; nil: permitted. Codes:
-// terminal_policy_unreadable, token_revoked, token_expired, site_forbidden, role_insufficient,
+// terminal_policy_unreadable, terminal_needs_token, token_revoked, token_expired, site_forbidden, role_insufficient,
 // stale_epoch, node_… with a status, node_in_run, terminal_root_refused, terminal_user_refused,
 // allocation_ended, allocation_revoking.
 func (a TerminalAccess) Refusal(now time.Time) *Error {
@@ -66,6 +66,9 @@ func (a TerminalAccess) operator(now time.Time) *Error {
 	case a.NoPolicy:
 		return a.refusal(Refused, "terminal_policy_unreadable",
 			"the terminal policy of site %q cannot be read (set it again: hostler site terminal-policy)", a.Site)
+	case strings.HasPrefix(o.Name, SignedInPrefix):
+		return a.refusal(Forbidden, "terminal_needs_token",
+			"%s signed in by OIDC, and a session is watched by its opener's operator token (hostler token create)", o.Name)
 	case !o.RevokedAt.IsZero():
 		return a.refusal(Forbidden, "token_revoked", "token %s was revoked", o.Name)
 	case !o.ExpiresAt.IsZero() && !now.Before(o.ExpiresAt):

@@ -41,6 +41,7 @@ func TestWhoMayBeInATerminal(t *testing.T) {
 	}{
 		"a tenant on a node in service":            {tenant(broker.RoleOperator, broker.Active), ""},
 		"as a viewer":                              {tenant(broker.RoleViewer, broker.Active), "role_insufficient"},
+		"who signed in by OIDC":                    {with(tenant(broker.RoleOperator, broker.Active), func(a *broker.TerminalAccess) { a.Operator.Name = "oidc:7" }), "terminal_needs_token"},
 		"with no token":                            {tenant("", broker.Active), "role_insufficient"},
 		"on one that is not heard of":              {tenant(broker.RoleOperator, broker.Offline), "node_offline"},
 		"that was in service as it began":          {with(tenant(broker.RoleOperator, broker.Offline), func(a *broker.TerminalAccess) { a.OpenedIn = broker.Active }), ""},

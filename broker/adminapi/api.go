@@ -96,7 +96,8 @@ func New(c Config) *API {
 			OpenAPI: "3.1.0",
 			Info: &huma.Info{
 				Title: "Hostler operator API", Version: c.Version,
-				Description: "Every path needs a bearer token. The roles of the platform are " +
+				Description: "Every path needs a bearer token: an operator token, or the ID token of a person who signed in. " +
+					"GET /api/v1/sign-in says without a token where people sign in. The roles of the platform are " +
 					"platform_admin, operator and viewer; those of tenants are tenant_admin, project_admin, project_member and project_viewer. " +
 					"Each includes the next of its kind.",
 			},
@@ -143,6 +144,7 @@ func (a *API) Leave() { a.leave.Do(func() { close(a.leaving) }) }
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(api.TenantPrefix+"/", a.withRootsHeader(a.guard(a.mux)))
+	bodies.Get(mux, api.SignInPath, http.HandlerFunc(a.signIn))
 	bodies.Get(mux, "/openapi.json", a.serve("application/openapi+json", a.spec))
 	bodies.Get(mux, "/openapi-3.0.json", a.serve("application/openapi+json", a.spec30))
 	bodies.Get(mux, "/docs", a.serve("text/html; charset=utf-8", a.docs))

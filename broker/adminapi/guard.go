@@ -147,11 +147,11 @@ func (a *API) guard(next http.Handler) http.Handler {
 	})
 }
 
-// refuse answers a request that is not admitted. A known token leaves an audit row. Anything else
-// leaves a line in the log, once a minute, because anybody can send it.
+// refuse answers a request that is not admitted. A known token or person leaves an audit row.
+// Anything else leaves a line in the log, once a minute, because anybody can send it.
 func (a *API) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, name string, err error) {
 	p := problemOf(err)
-	if name != "" && p.Status == http.StatusUnauthorized {
+	if name != "" && (p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden) {
 		a.auditRefusal(ctx, "", broker.AuditEntry{Actor: name, Code: p.Code, Reason: taskcatalog.Clean(r.Method+" "+r.URL.Path, 300)})
 	} else {
 		if more, due := a.strangers.Due(p.Code, "", a.c.Now()); due {

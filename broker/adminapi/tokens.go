@@ -79,7 +79,7 @@ func (a *API) revokeToken(ctx context.Context, in *revokeTokenInput) (*api.Token
 
 func tokenResource(t broker.OperatorToken) api.Token {
 	return api.Token{
-		Name: t.Name, Role: string(t.Role), Sites: t.Sites, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt,
+		Name: t.Name, Email: t.Email, Role: string(t.Role), Sites: t.Sites, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt,
 		RevokedAt: t.RevokedAt, OrganisationID: t.Place.OrganisationID, ProjectID: t.Place.ProjectID,
 	}
 }

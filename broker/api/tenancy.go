@@ -46,7 +46,7 @@ type ProjectCreate struct {
 // Member is a person or a program that acts for a tenant.
 type Member struct {
 	ID             string     `json:"id"`
-	Subject        string     `json:"subject" doc:"the member's name: that of the member's token"`
+	Subject        string     `json:"subject" doc:"the member's name: that of the member's token, or oidc:SUBJECT of a person who signs in"`
 	OrganisationID string     `json:"organisation_id"`
 	ProjectID      string     `json:"project_id" doc:"empty: a member of the whole organisation"`
 	Role           string     `json:"role"`
@@ -62,7 +62,7 @@ type MemberList struct {
 
 // MemberAdd asks for a member.
 type MemberAdd struct {
-	Subject string `json:"subject" minLength:"1" maxLength:"64" pattern:"^[a-z0-9][a-z0-9._@-]*$" doc:"the member's name: that of the member's token"`
+	Subject string `json:"subject" minLength:"1" maxLength:"64" pattern:"^([a-z0-9][a-z0-9._@-]*|oidc:[A-Za-z0-9._@|=+-]+)$" doc:"the member's name: that of the member's token, or oidc:SUBJECT of a person who signs in"`
 	Role    string `json:"role" enum:"tenant_admin,project_admin,project_member,project_viewer"`
 	Reason  string `json:"reason,omitempty" maxLength:"500"`
 }

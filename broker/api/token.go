@@ -5,6 +5,7 @@ import "time"
 // Token describes an operator's bearer token, without the secret itself.
 type Token struct {
 	Name  string   `json:"name" doc:"name of the actor in the audit log"`
+	Email string   `json:"email,omitempty" doc:"of a person who signed in, if the provider has verified it"`
 	Role  string   `json:"role" doc:"a role of the platform (platform_admin, operator, viewer) or of tenants (tenant_admin, project_admin, project_member, project_viewer)"`
 	Sites []string `json:"sites,omitempty" doc:"empty: all sites"`
 	// The place at which a role of tenants holds.

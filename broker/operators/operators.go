@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/operators/oidc"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/strangers"
 	"github.com/hostler/hostler/pki"
@@ -21,6 +22,7 @@ type Directory struct {
 	rand   io.Reader
 	tokens *limits // by token name
 	guess  *limits // by address, or IPv6 /64
+	people *People // nil: nobody signs in by OIDC
 
 	mu   sync.Mutex
 	live map[string]map[*context.CancelCauseFunc]struct{} // requests by token name
@@ -96,13 +98,17 @@ func (d *Directory) end(name string) {
 	}
 }
 
-// Authenticate returns the token that a bearer shows from an address. Codes: token_missing,
-// token_unknown, token_expired, token_revoked, rate_limited.
+// Authenticate returns the token that a bearer shows from an address, or a person as a token. Codes:
+// token_missing, token_unknown, token_expired, token_revoked, rate_limited, oidc_token_invalid,
+// oidc_no_role, oidc_unavailable.
 func (d *Directory) Authenticate(ctx context.Context, bearer string, from netip.Addr) (broker.OperatorToken, error) {
 	now := d.now()
 	if bearer == "" {
 		return broker.OperatorToken{}, broker.Errorf(broker.Unauthorized, "token_missing",
 			"cannot authenticate: the request has no bearer token (use --token-file or HOSTLER_TOKEN)")
+	}
+	if d.people != nil && oidc.IsToken(bearer) {
+		return d.person(ctx, bearer, from)
 	}
 	if !secretForm.MatchString(bearer) {
 		return broker.OperatorToken{}, d.unknown(from, now)
@@ -233,11 +239,16 @@ func (d *Directory) List(ctx context.Context) ([]broker.OperatorToken, error) {
 // unknown refuses an invalid token. A holder of a valid token at the same address as a guesser is
 // not limited.
 func (d *Directory) unknown(from netip.Addr, now time.Time) error {
+	return d.stranger(from, now, broker.Errorf(broker.Unauthorized, "token_unknown",
+		"cannot authenticate: this broker does not know the token (check whether it belongs to another broker)"))
+}
+
+// stranger returns the refusal of an invalid token, or that there were too many from an address.
+func (d *Directory) stranger(from netip.Addr, now time.Time, refusal error) error {
 	if wait := d.guess.take(strangers.SourceOf(from).String(), now); wait > 0 {
 		return tooMany("with tokens that this broker does not know", wait)
 	}
-	return broker.Errorf(broker.Unauthorized, "token_unknown",
-		"cannot authenticate: this broker does not know the token (check whether it belongs to another broker)")
+	return refusal
 }
 
 func tooMany(whose string, wait time.Duration) error {

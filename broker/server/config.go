@@ -15,6 +15,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/retention"
 	"github.com/hostler/hostler/broker/secrets"
@@ -45,6 +46,7 @@ type Config struct {
 	Events         outbox.Policy           // which events are kept; zero: outbox.DefaultPolicy
 	Archives       taskqueue.ArchivePolicy // how long task archives are kept; zero: the default
 	History        retention.Policy        // how long tasks and runs are kept; zero: the default
+	OIDC           *operators.PeopleConfig // who may sign in by OpenID Connect; nil: nobody
 	Version        string
 
 	Now func() time.Time // nil: time.Now

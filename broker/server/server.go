@@ -41,6 +41,7 @@ type Server struct {
 	queue      *taskqueue.Queue
 	events     *outbox.Feed
 	operators  *operators.Directory
+	people     *operators.People // nil: nobody signs in by OIDC
 	secrets    secrets.Keeper
 	registries *registry.Client
 	sites      *maas.Sites
@@ -71,6 +72,11 @@ func New(ctx context.Context, c Config) (_ *Server, err error) {
 		return nil, err
 	}
 	s := &Server{c: c, rooms: newRooms()}
+	if c.OIDC != nil {
+		if s.people, err = operators.NewPeople(*c.OIDC, c.Now); err != nil {
+			return nil, err
+		}
+	}
 	for i, name := range []string{"operators", "nodeapi"} {
 		s.noise[i] = newNoise(c.Log.Named(name), c.Now)
 	}
@@ -123,6 +129,7 @@ func (s *Server) open(ctx context.Context) error {
 		return err
 	}
 	s.operators = operators.New(s.db, c.Now, rand.Reader)
+	s.operators.Admit(s.people)
 	newSecret := func() (operators.Secret, error) { return operators.NewSecret(rand.Reader) }
 	if err := dir.ensureAdminToken(ctx, s.db, s.operators, newSecret); err != nil {
 		return err

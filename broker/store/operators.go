@@ -72,6 +72,17 @@ func (db *DB) OperatorTokens(ctx context.Context) ([]broker.OperatorToken, error
 	return sqlkit.Collect(ctx, db.reader(), scanOperator, `SELECT `+operatorColumns+` FROM operator_tokens ORDER BY name`)
 }
 
+// AuditSignIn records who a person is that signs in by OIDC, and by which rule they have their role.
+func (db *DB) AuditSignIn(ctx context.Context, o broker.OperatorToken, rule int) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: o.Name, Action: "sign_in", Subject: "token/" + o.Name,
+			After: small("email", o.Email, "role", o.Role, "sites", o.Sites, "rule", rule,
+				"organisation_id", o.Place.OrganisationID, "project_id", o.Place.ProjectID),
+		})
+	})
+}
+
 // RevokeOperatorToken revokes a token. A repeated call changes nothing. Codes: token_not_found.
 func (db *DB) RevokeOperatorToken(ctx context.Context, actor broker.Actor, name, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {

@@ -77,6 +77,8 @@ var only = []struct {
 	{"filippo.io/age", []string{"broker/secrets"}},
 	{"github.com/NVIDIA/go-nvml", []string{"agent/gpu"}},
 	{"github.com/ebitengine/purego", []string{"agent/gpu"}},
+	{"github.com/coreos/go-oidc", []string{"broker/operators/oidc"}},
+	{"github.com/go-jose/go-jose", []string{"broker/operators/oidc"}},
 	{"github.com/canonical/gomaasclient", []string{"broker/maas"}},
 	{"github.com/pkg/sftp", []string{"broker/sshseed"}},
 	{"github.com/creack/pty", []string{"agent/terminal"}},

@@ -13,7 +13,7 @@ import (
 // Any config file is read whole or refused with a code.
 func FuzzSettings(f *testing.F) {
 	for _, seed := range []string{
-		"", "data_dir: /var/lib/hostler\nlisten: 127.0.0.1:0\n", "data_dir: [1]\n", "secrets: vault\nvault: {address: \"https://v:8200\", mount: kv, approle: {role_id_file: a}}\n", "vault: {approle: 1}\n", "vault: {nope: 1}\n", "nope: 1\n", "data_dir: a\ndata_dir: b\n", "&a [*a]", "\xff", "--- 1\n--- 2\n", "{", "data_dir: \"\\x1b[31m\"\n",
+		"", "data_dir: /var/lib/hostler\nlisten: 127.0.0.1:0\n", "data_dir: [1]\n", "secrets: vault\nvault: {address: \"https://v:8200\", mount: kv, approle: {role_id_file: a}}\n", "vault: {approle: 1}\n", "vault: {nope: 1}\n", "oidc: {issuer: 1, rules: [{claim: [], nope: 1}]}\n", "nope: 1\n", "data_dir: a\ndata_dir: b\n", "&a [*a]", "\xff", "--- 1\n--- 2\n", "{", "data_dir: \"\\x1b[31m\"\n",
 	} {
 		f.Add([]byte(seed))
 	}
@@ -31,6 +31,18 @@ func FuzzSettings(f *testing.F) {
 			t.Errorf("took %d bytes", len(raw))
 		}
 	})
+}
+
+func TestWhoMaySignInIsReadWhole(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "broker.yaml")
+	text := "oidc: {issuer: 'https://id.example', client_id: hostler, rules: [{claim: groups, value: lab, role: project_member, project: acme/lab}]}\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var s settings
+	if err := readSettings(path, &s); err != nil || s.OIDC.Issuer != "https://id.example" || len(s.OIDC.Rules) != 1 || s.OIDC.Rules[0].Project != "acme/lab" {
+		t.Errorf("%+v, %v", s.OIDC, err)
+	}
 }
 
 // A missing value differs from 0, which keeps history forever.

@@ -1,0 +1,125 @@
+package oidc
+
+import (
+	"crypto/sha256"
+	"encoding/base64"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Person is the subject of a valid ID token.
+type Person struct {
+	Name    string // see nameOf
+	Email   string // verified by the provider; empty: none
+	Issued  time.Time
+	Expires time.Time
+
+	claims map[string]any
+}
+
+const (
+	maxSubject = 255 // of the standard
+	hashed     = "sha256."
+)
+
+// plainSubject is a subject that can be part of a name as it is.
+var plainSubject = regexp.MustCompile(`^[A-Za-z0-9._@|=+-]{1,59}$`)
+
+// nameOf returns the name of a subject, as the audit log and the members have it. Two subjects never
+// have one name: a subject that is long or has other characters is named by its SHA-256.
+func nameOf(subject string) string {
+	if plainSubject.MatchString(subject) && !strings.HasPrefix(subject, hashed) {
+		return broker.SignedInPrefix + subject
+	}
+	sum := sha256.Sum256([]byte(subject))
+	return broker.SignedInPrefix + hashed + base64.RawURLEncoding.EncodeToString(sum[:])
+}
+
+// person checks what the library leaves to its caller. A token for several clients counts only if it
+// was given to this one.
+func (p *Provider) person(t *oidc.IDToken) (Person, error) {
+	out := Person{Name: nameOf(t.Subject), Issued: t.IssuedAt, Expires: t.Expiry}
+	var own struct {
+		AuthorizedParty *string `json:"azp"`
+		Email           string  `json:"email"`
+	}
+	if t.Claims(&own) != nil || t.Claims(&out.claims) != nil {
+		return Person{}, p.invalid()
+	}
+	now := p.now()
+	switch {
+	case t.Subject == "", len(t.Subject) > maxSubject,
+		own.AuthorizedParty == nil && len(t.Audience) > 1,
+		own.AuthorizedParty != nil && *own.AuthorizedParty != p.config.ClientID,
+		t.IssuedAt.IsZero(), t.IssuedAt.Unix() <= 0, t.IssuedAt.After(now.Add(skew)):
+		return Person{}, p.invalid()
+	}
+	if most := t.IssuedAt.Add(maxLife); most.Before(out.Expires) {
+		out.Expires = most
+	}
+	if !now.Before(out.Expires) {
+		return Person{}, expired(out.Expires)
+	}
+	if emailVerified(out.claims) {
+		out.Email = taskcatalog.Clean(own.Email, 254)
+	}
+	return out, nil
+}
+
+// emailVerified reads the claim of this name, which some providers write as text.
+func emailVerified(claims map[string]any) bool {
+	return claims["email_verified"] == true || claims["email_verified"] == "true"
+}
+
+// Has reports whether a claim has a value: the claim is the text, is a list with the text, or is an
+// object with a member of that name. A claim within objects is written with dots, such as
+// realm_access.roles. An email address counts only if the provider has verified it.
+func (p Person) Has(claim, value string) bool {
+	if claim == "email" && !emailVerified(p.claims) {
+		return false
+	}
+	return contains(find(p.claims, claim), value)
+}
+
+// find looks a claim up: first under its whole name, because names may have dots.
+func find(in map[string]any, claim string) any {
+	if v, there := in[claim]; there {
+		return v
+	}
+	for i, r := range claim {
+		if r != '.' {
+			continue
+		}
+		if inner, ok := in[claim[:i]].(map[string]any); ok {
+			if v := find(inner, claim[i+1:]); v != nil {
+				return v
+			}
+		}
+	}
+	return nil
+}
+
+func contains(claim any, value string) bool {
+	switch v := claim.(type) {
+	case string:
+		return v == value
+	case bool:
+		return v && value == "true"
+	case []any:
+		for _, one := range v {
+			if one == value {
+				return true
+			}
+		}
+	case map[string]any:
+		_, there := v[value]
+		return there
+	}
+	return false
+}
