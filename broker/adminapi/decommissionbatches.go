@@ -156,19 +156,19 @@ func stagesAhead(t tenanted) (stages []api.PlannedStage, seconds int64, err erro
 }
 
 func tenantsOf(t tenanted, node api.Node) api.NodeTenants {
-	out := api.NodeTenants{Node: node, Live: []api.Allocation{}, LastCertified: t.clean}
+	out := api.NodeTenants{Node: node, Live: []api.Occupant{}, LastCertified: t.clean}
 	for _, l := range t.live {
-		out.Live = append(out.Live, allocationResource(l))
+		out.Live = append(out.Live, occupantResource(l))
 	}
 	if t.past != nil {
-		last := allocationResource(*t.past)
+		last := occupantResource(*t.past)
 		out.Last = &last
 	}
 	return out
 }
 
-func allocationResource(l broker.Occupant) api.Allocation {
-	return api.Allocation{
+func occupantResource(l broker.Occupant) api.Occupant {
+	return api.Occupant{
 		AllocationID: l.ID, Tenant: l.Tenant, Username: l.Username, HadRoot: l.HadRoot, Since: l.Since,
 		EndedAt: l.EndedAt,
 	}

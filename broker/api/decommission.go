@@ -49,9 +49,9 @@ type DecommissionBatchPlan struct {
 
 // NodeTenants is a node with its live allocations and the last tenant.
 type NodeTenants struct {
-	Node Node         `json:"node"`
-	Live []Allocation `json:"live" doc:"allocations on the node; without force_release they refuse the node's turnover"`
-	Last *Allocation  `json:"last,omitempty" doc:"the last allocation that ended on the node, certified since or not"`
+	Node Node       `json:"node"`
+	Live []Occupant `json:"live" doc:"allocations on the node; without force_release they refuse the node's turnover"`
+	Last *Occupant  `json:"last,omitempty" doc:"the last allocation that ended on the node, certified since or not"`
 	// LastCertified says that the node received a clean certificate after the last allocation.
 	LastCertified bool `json:"last_certified,omitempty"`
 }
@@ -158,8 +158,8 @@ type DecommissionPlan struct {
 	Refused         *Refusal       `json:"refused,omitempty" doc:"why the turnover would be refused: tenants are on the node"`
 }
 
-// Allocation is a tenant's hold on a node.
-type Allocation struct {
+// Occupant is a user of a tenant on a node, as known from tasks.
+type Occupant struct {
 	AllocationID string    `json:"allocation_id"`
 	Tenant       string    `json:"tenant,omitempty"`
 	Username     string    `json:"username"`

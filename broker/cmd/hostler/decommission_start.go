@@ -162,7 +162,7 @@ func certifiedSince(n api.NodeTenants) string {
 	return "; not certified since"
 }
 
-func named(l api.Allocation) string {
+func named(l api.Occupant) string {
 	text := "allocation " + l.AllocationID + ", user " + l.Username
 	if l.Tenant != "" {
 		text += ", tenant " + taskcatalog.Clean(l.Tenant, 100)
