@@ -28,6 +28,17 @@ var AllocationStatuses = []AllocationStatus{
 // Ended reports whether no transition leaves the status. The allocation then holds no node.
 func (s AllocationStatus) Ended() bool { return s == AllocationReleased || s == AllocationFailed }
 
+// Failure describes a failure to the tenant, with the next action. Empty: nothing failed.
+func (a Allocation) Failure() string {
+	switch a.Status {
+	case AllocationFailed:
+		return "the nodes could not be made ready, and the allocation holds none (ask again; if that fails too, tell the platform's operators the id and the code)"
+	case AllocationReleaseFailed:
+		return "the tenant could not be removed or the nodes could not be cleaned, and the allocation still counts against the quota (release it again; if that fails too, tell the platform's operators the id and the code)"
+	}
+	return ""
+}
+
 // AllocationOwner names who makes a transition of an allocation.
 type AllocationOwner string
 
@@ -41,6 +52,15 @@ const (
 
 // AllocationOwners lists all owners.
 var AllocationOwners = []AllocationOwner{AllocationWorker, AllocationUser, AllocationBilling, AllocationAdmin}
+
+// AllocationNotFound is the answer about an allocation that does not exist, or that the caller may
+// not know.
+func AllocationNotFound(id string) *Error {
+	return Errorf(NotFound, "allocation_not_found", "there is no allocation %q (see hostler allocation list)", cleanText(id))
+}
+
+// AllocationPrefix begins the ids of allocations.
+const AllocationPrefix = "alc-"
 
 // Allocation is what a project asked for and holds: nodes, or GPUs of a node. The tenant's user on
 // one node is an Occupant.
@@ -83,6 +103,12 @@ var allocationTransitions = map[allocationEdge][]AllocationOwner{
 	{AllocationReleaseFailed, AllocationReleasing}: {AllocationUser, AllocationAdmin},
 }
 
+// waitFor is the next action where a transition is refused that a later status permits.
+var waitFor = map[AllocationStatus]string{
+	AllocationRequested:    " (wait until it is active or has failed)",
+	AllocationProvisioning: " (wait until it is active or has failed)",
+}
+
 // TransitionAllocation says whether the owner may move an allocation from its status to another. It
 // is the only user of the table. The Code of a failure and the CertificateIDs of a release must be
 // set before. Codes: transition_refused, certificate_missing, failure_code_missing. Staying in the
@@ -91,8 +117,8 @@ func TransitionAllocation(a Allocation, to AllocationStatus, by AllocationOwner)
 	owners, ok := allocationTransitions[allocationEdge{a.Status, to}]
 	switch {
 	case !ok:
-		return Errorf(Refused, "transition_refused", "cannot move allocation %s from %s to %s: there is no such transition", a.ID,
-			a.Status, to)
+		return Errorf(Refused, "transition_refused", "cannot move allocation %s from %s to %s: there is no such transition%s", a.ID,
+			a.Status, to, waitFor[a.Status])
 	case !slices.Contains(owners, by):
 		return Errorf(Refused, "transition_refused", "cannot move allocation %s from %s to %s: %s does not own that transition", a.ID,
 			a.Status, to, by)

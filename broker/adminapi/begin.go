@@ -15,7 +15,7 @@ import (
 
 // RequestKey makes a repeated request harmless.
 type RequestKey struct {
-	IdempotencyKey string `header:"Idempotency-Key" minLength:"1" maxLength:"128" doc:"a repeated request with the same key, body and token returns what the first request began; kept for 24 hours"`
+	IdempotencyKey string `header:"Idempotency-Key" minLength:"1" maxLength:"128" doc:"a repeated request with the same key, path, body and token returns what the first request began; kept for 24 hours"`
 }
 
 // order is a request to begin something.
@@ -82,7 +82,7 @@ func (a *API) beginBatch(
 }
 
 // begin calls start, unless the order's key has begun something before: then begin returns the id
-// of the earlier run or batch.
+// of the earlier run, batch or allocation.
 func (a *API) begin(ctx context.Context, o order, start func(context.Context) error) (before string, err error) {
 	key, err := o.once(callerOf(ctx))
 	if err != nil {

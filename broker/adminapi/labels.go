@@ -3,6 +3,7 @@ package adminapi
 import (
 	"context"
 	"regexp"
+	"strings"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
@@ -53,4 +54,18 @@ func checkLabels(labels map[string]string) error {
 		}
 	}
 	return nil
+}
+
+// labelFilter reads labels of a filter, each key=value. Code: label_invalid.
+func labelFilter(list []string) (map[string]string, error) {
+	out := map[string]string{}
+	for _, l := range list {
+		k, v, ok := strings.Cut(l, "=")
+		if !ok || k == "" {
+			return nil, broker.Errorf(broker.Invalid, "label_invalid", "cannot filter by label %q: write key=value",
+				taskcatalog.Clean(l, 100))
+		}
+		out[k] = v
+	}
+	return out, nil
 }

@@ -67,20 +67,15 @@ func (a *API) listNodes(ctx context.Context, in *nodesInput) (*api.NodeList, err
 	if err != nil {
 		return nil, err
 	}
-	f := store.NodeFilter{Sites: sites, After: in.Cursor, Limit: pageLimit(in.Limit), Labels: map[string]string{}}
+	f := store.NodeFilter{Sites: sites, After: in.Cursor, Limit: pageLimit(in.Limit)}
 	if f.Statuses, err = nodeStatuses(in.Status); err != nil {
 		return nil, err
 	}
 	if f.Availabilities, err = availabilities(in.Availability); err != nil {
 		return nil, err
 	}
-	for _, l := range in.Label {
-		k, v, ok := strings.Cut(l, "=")
-		if !ok || k == "" {
-			return nil, broker.Errorf(broker.Invalid, "label_invalid", "cannot filter by label %q: write key=value",
-				taskcatalog.Clean(l, 100))
-		}
-		f.Labels[k] = v
+	if f.Labels, err = labelFilter(in.Label); err != nil {
+		return nil, err
 	}
 	if in.Hostname != "" {
 		var ok bool

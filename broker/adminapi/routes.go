@@ -131,6 +131,13 @@ var routes = []route{
 	{post, "/projects/{project}/members", admin.or(projectAdmin, atProject), "add-project-member", "add a member to a project", jsonRoute((*API).addProjectMember)},
 	{get, "/projects/{project}/quotas", viewer.or(projectViewer, atProject), "list-quotas", "list a project's quotas", jsonRoute((*API).listQuotas)},
 	{put, "/projects/{project}/quotas/{sku}", admin, "set-quota", "set what a project may have of a SKU at the same time", jsonRoute((*API).setQuota)},
+	{get, "/projects/{project}/allocations", viewer.or(projectViewer, atProject), "list-allocations", "list a project's allocations", jsonRoute((*API).listAllocations)},
+	{post, "/projects/{project}/allocations", admin.or(projectMember, atProject), "create-allocation", "ask for nodes", creates(jsonRoute((*API).createAllocation))},
+	{get, "/projects/{project}/allocations/{allocation}", viewer.or(projectViewer, atProject), "show-allocation", "show an allocation", jsonRoute((*API).showAllocation)},
+	{post, "/projects/{project}/allocations/{allocation}/release", admin.or(projectMember, atProject), "release-allocation", "release an allocation, or try again to release it", jsonRoute((*API).releaseAllocation)},
+	{get, "/allocations", viewer, "list-all-allocations", "list the allocations of all projects, with their nodes", jsonRoute((*API).listAllAllocations)},
+	{get, "/allocations/{allocation}", viewer, "show-any-allocation", "show an allocation of any project, with its nodes", jsonRoute((*API).showAnyAllocation)},
+	{post, "/allocations/{allocation}/force-release", admin, "force-release-allocation", "release an allocation of any project", jsonRoute((*API).forceRelease)},
 	{get, "/members/{member}", viewer.or(projectViewer, atMember), "show-member", "show a member", jsonRoute((*API).showMember)},
 	{post, "/members/{member}/end", admin.or(projectAdmin, atMember), "end-member", "end a member, with the member's keys", jsonRoute((*API).endMember)},
 	{get, "/members/{member}/keys", viewer.or(projectViewer, atMember), "list-ssh-keys", "list a member's SSH keys", jsonRoute((*API).listSSHKeys)},
@@ -272,6 +279,14 @@ func streams[I any](
 func uploads(register func(*API, huma.API, huma.Operation)) func(*API, huma.API, huma.Operation) {
 	return func(a *API, h huma.API, op huma.Operation) {
 		op.RequestBody = &huma.RequestBody{Required: true, Content: map[string]*huma.MediaType{fileType: {}}}
+		register(a, h, op)
+	}
+}
+
+// creates makes a route answer 201.
+func creates(register func(*API, huma.API, huma.Operation)) func(*API, huma.API, huma.Operation) {
+	return func(a *API, h huma.API, op huma.Operation) {
+		op.DefaultStatus = http.StatusCreated
 		register(a, h, op)
 	}
 }

@@ -23,7 +23,7 @@ func filled(path, node string) string {
 	return strings.NewReplacer("{node}", node, "{action}", "quarantine", "{task}", "t-none", "{type}", "node.drain",
 		"{name}", "nobody", "{digest}", strings.Repeat("0", 64),
 		"{site}", "no-site", "{profile}", "default", "{override}", "none", "{assignment}", "none", "{sku}", "none",
-		"{organisation}", "none", "{project}", "none", "{member}", "none",
+		"{organisation}", "none", "{project}", "none", "{allocation}", "alc-none", "{member}", "none",
 		"{onboarding}", "r-none", "{run}", "r-none", "{rollout}", "r-none", "{decommission}", "r-none", "{batch}", "none",
 		"{registry}", "none.invalid", "{version}", "9.9.9", "{key}", "none", "{serial}", "00",
 		"{terminal}", "ts-nonenone", "{recording}", "ts-nonenone",

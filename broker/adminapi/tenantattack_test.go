@@ -18,6 +18,7 @@ type tenant struct {
 	project api.Project
 	member  api.Member
 	key     api.SSHKey
+	held    api.Allocation // see holds
 }
 
 func newTenant(t *testing.T, b *servertest.Broker, name, project string) (n tenant) {
@@ -27,6 +28,13 @@ func newTenant(t *testing.T, b *servertest.Broker, name, project string) (n tena
 	n.member = servertest.Must[api.Member](t, b, http.MethodPost, "/projects/"+n.project.ID+"/members", api.MemberAdd{Subject: "of-" + name, Role: "project_member"})
 	n.key = servertest.Must[api.SSHKey](t, b, http.MethodPost, "/members/"+n.member.ID+"/keys", api.SSHKeyAdd{PublicKey: sshKeyLine(t, name)})
 	return n
+}
+
+// holds makes the tenant hold a node of a SKU.
+func (n *tenant) holds(t *testing.T, b *servertest.Broker, sku string) {
+	t.Helper()
+	n.quota(t, b, sku, 1)
+	n.held = n.allocated(t, b, b.Token, n.asks(sku, 1))
 }
 
 // tokens are a tenant's tokens, one of each role at its project, and those of the organisation.
@@ -49,8 +57,10 @@ func isTenants(path string) bool { return api.Path(path) == api.TenantPrefix+pat
 // tenant, with a token of every role. Each answer is that of a thing that never was, word for word.
 func TestATenantReachesNothingOfAnother(t *testing.T) {
 	b := servertest.Start(t)
-	servertest.Must[api.SKU](t, b, http.MethodPost, "/skus", map[string]any{"id": "h100.8gpu"})
+	stocked(t, b, "h100.8gpu", 3)
 	mine, theirs := newTenant(t, b, "acme", "lab"), newTenant(t, b, "secret", "moonshot")
+	mine.holds(t, b, "h100.8gpu")
+	theirs.holds(t, b, "h100.8gpu")
 	bodies := map[string]any{
 		"/organisations":                         api.OrganisationCreate{Name: "new"},
 		"/organisations/{organisation}/members":  api.MemberAdd{Subject: "eve", Role: "project_viewer"},
@@ -58,6 +68,7 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 		"/projects/{project}/members":            api.MemberAdd{Subject: "eve", Role: "project_viewer"},
 		"/projects/{project}/quotas/{sku}":       api.QuotaPut{Nodes: 9, GPUs: 9},
 		"/members/{member}/keys":                 api.SSHKeyAdd{PublicKey: sshKeyLine(t, "eve")},
+		"/projects/{project}/allocations":        mine.asks("h100.8gpu", 1),
 	}
 	tokens := mine.tokens(t, b)
 	routes := 0
@@ -79,16 +90,16 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 		for role, token := range tokens {
 			for _, ref := range []struct{ theirs, nobodys map[string]string }{
 				{
-					map[string]string{"{organisation}": theirs.org.ID, "{project}": theirs.project.ID, "{member}": theirs.member.ID, "{key}": theirs.key.ID},
-					map[string]string{"{organisation}": "org-none", "{project}": "prj-none", "{member}": "mem-none", "{key}": "key-none"},
+					map[string]string{"{organisation}": theirs.org.ID, "{project}": theirs.project.ID, "{member}": theirs.member.ID, "{key}": theirs.key.ID, "{allocation}": theirs.held.ID},
+					map[string]string{"{organisation}": "org-none", "{project}": "prj-none", "{member}": "mem-none", "{key}": "key-none", "{allocation}": "alc-none"},
 				},
 				{
-					map[string]string{"{organisation}": "secret", "{project}": "moonshot", "{member}": "of-secret", "{key}": theirs.key.ID},
-					map[string]string{"{organisation}": "nobody", "{project}": "nothing", "{member}": "of-nobody", "{key}": "key-none"},
+					map[string]string{"{organisation}": "secret", "{project}": "moonshot", "{member}": "of-secret", "{key}": theirs.key.ID, "{allocation}": theirs.held.ID},
+					map[string]string{"{organisation}": "nobody", "{project}": "nothing", "{member}": "of-nobody", "{key}": "key-none", "{allocation}": "alc-none"},
 				},
 				{
-					map[string]string{"{organisation}": "secret", "{project}": "secret%2Fmoonshot", "{member}": theirs.member.ID, "{key}": theirs.key.ID},
-					map[string]string{"{organisation}": "nobody", "{project}": "nobody%2Fnothing", "{member}": "mem-none", "{key}": "key-none"},
+					map[string]string{"{organisation}": "secret", "{project}": "secret%2Fmoonshot", "{member}": theirs.member.ID, "{key}": theirs.key.ID, "{allocation}": theirs.held.ID},
+					map[string]string{"{organisation}": "nobody", "{project}": "nobody%2Fnothing", "{member}": "mem-none", "{key}": "key-none", "{allocation}": "alc-none"},
 				},
 			} {
 				b.Advance(1e9) // no token asks too often
@@ -106,19 +117,41 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 	if routes < 15 {
 		t.Errorf("only %d routes of tenants were attacked", routes)
 	}
+	// An allocation's id is looked for among the allocations of the named project alone.
+	for role, token := range tokens {
+		for method, rest := range map[string]string{http.MethodGet: "", http.MethodPost: "/release"} {
+			send := any(nil)
+			if method == http.MethodPost {
+				send = api.ReasonBody{Reason: "mine now"}
+			}
+			b.Advance(1e9)
+			was := b.Ask(t, token, method, mine.allocations()+"/"+theirs.held.ID+rest, send)
+			never := b.Ask(t, token, method, mine.allocations()+"/alc-none"+rest, send)
+			if was.Code() != "allocation_not_found" && was.Code() != "role_insufficient" ||
+				strings.ReplaceAll(string(was.Body), theirs.held.ID, "alc-none") != string(never.Body) {
+				t.Errorf("%s of another project's allocation as %s: %d %s", method, role, was.Status, was.Body)
+			}
+		}
+	}
 	// A key's id is looked for among the keys of the named member alone.
 	a := b.Ask(t, tokens["tenant_admin"], http.MethodDelete, "/members/"+mine.member.ID+"/keys/"+theirs.key.ID+"?reason=r", nil)
 	if a.Status != http.StatusNotFound || a.Code() != "ssh_key_not_found" {
 		t.Errorf("another tenant's key: %d %s", a.Status, a.Body)
 	}
-	for _, path := range []string{"/organisations", "/projects", "/organisations?ended=true", "/projects?ended=true", "/projects?organisation=acme", "/organisations/acme/members"} {
+	for _, path := range []string{"/organisations", "/projects", "/organisations?ended=true", "/projects?ended=true", "/projects?organisation=acme", "/organisations/acme/members", mine.allocations()} {
 		for role, token := range tokens {
-			if a := b.Ask(t, token, http.MethodGet, path, nil); strings.Contains(string(a.Body), theirs.org.ID) || strings.Contains(string(a.Body), "moonshot") {
+			if a := b.Ask(t, token, http.MethodGet, path, nil); strings.Contains(string(a.Body), theirs.org.ID) || strings.Contains(string(a.Body), theirs.held.ID) || strings.Contains(string(a.Body), "moonshot") {
 				t.Errorf("GET %s as %s lists %s", path, role, a.Body)
 			}
 		}
 	}
 	// Nothing of the other tenant has changed.
+	if got := servertest.Must[api.PlatformAllocation](t, b, http.MethodGet, "/allocations/"+theirs.held.ID, nil); got.ReleasingAt != nil {
+		t.Errorf("its allocation is %+v", got)
+	}
+	if got := servertest.Must[api.PlatformAllocationList](t, b, http.MethodGet, "/allocations?project="+theirs.project.ID, nil); len(got.Items) != 1 {
+		t.Errorf("its allocations are %+v", got)
+	}
 	if got := servertest.Must[api.MemberList](t, b, http.MethodGet, "/organisations/secret/members?ended=true", nil); len(got.Items) != 1 || got.Items[0] != theirs.member {
 		t.Errorf("its members are %+v", got.Items)
 	}

@@ -2,7 +2,8 @@
 // broker's routes, and the output of the command line with -o json. Of the broker the package imports
 // the domain's words only, so that a client pulls in no server.
 //
-// All paths are below Prefix, and those of organisations, projects and members below TenantPrefix.
+// All paths are below Prefix, and those of organisations, projects and members below TenantPrefix. What
+// a tenant sees of an allocation is below its project; /allocations is the platform's.
 // {node} takes a NODE reference (an id, a unique id prefix, a hostname, or site/hostname with the
 // slash escaped as %2F); {task} takes a task id.
 //
@@ -69,6 +70,13 @@
 //	POST   /skus                                SKUConfig → SKU
 //	GET    /skus/{sku}                          SKU
 //	PATCH  /skus/{sku}                          SKUConfig → SKU
+//	GET    /projects/{project}/allocations      AllocationList    ?status= &sku= &site= &label=k=v &cursor= &limit=
+//	POST   /projects/{project}/allocations      AllocationCreate → Allocation (201)
+//	GET    /projects/{project}/allocations/{allocation}  Allocation
+//	POST   /projects/{project}/allocations/{allocation}/release  ReasonBody → Allocation
+//	GET    /allocations                         PlatformAllocationList  ?project= and those of a project's list
+//	GET    /allocations/{allocation}            PlatformAllocation
+//	POST   /allocations/{allocation}/force-release  ReasonBody → PlatformAllocation
 //	GET    /organisations                       OrganisationList  ?ended= &cursor= &limit=
 //	POST   /organisations                       OrganisationCreate → Organisation
 //	GET    /organisations/{organisation}        Organisation      {organisation} is an id or a name
@@ -163,9 +171,9 @@
 //	PUT    /clean-policy                        CleanPolicyPut → CleanPolicy
 //
 // The routes that begin runs (POST /onboardings, /adoptions, their /batch, /decommissions/batch,
-// /rollouts, and a node's decommission, storage-cleanup and agent-lifecycle) take an
-// Idempotency-Key: a repeated request with the same key and body is answered with the run that the
-// first request began.
+// /rollouts, and a node's decommission, storage-cleanup and agent-lifecycle) and the request for an
+// allocation take an Idempotency-Key: a repeated request with the same key and body is answered with
+// the run or the allocation that the first request began.
 //
 // Every unsuccessful answer is a Problem. Every list is {items, next}: next is the
 // cursor of the next page, and empty on the last one. A list that is bounded by nature, such as

@@ -24,9 +24,10 @@ type NewAllocation struct {
 }
 
 // CreateAllocation claims nodes for a project: all that were asked for, at one site, or none.
-// Allocation, claims, event and audit row are one transaction. A refusal is audited. Codes:
-// allocation_invalid, sku_unavailable, quota_exceeded, project_not_found, project_ended,
-// allocation_exists.
+// Allocation, claims, event, audit row and the context's RequestKey are one transaction. A refusal
+// is audited, and uses no key up. A key that has begun an allocation before is refused with
+// BegunBefore. Codes: allocation_invalid, sku_unavailable, quota_exceeded, project_not_found,
+// project_ended, allocation_exists, idempotency_conflict.
 func (db *DB) CreateAllocation(ctx context.Context, actor broker.Actor, n NewAllocation) (made broker.Allocation, err error) {
 	create := func(wait bool) error {
 		return db.write(ctx, func(ctx context.Context, t *tx) (err error) {
@@ -49,6 +50,9 @@ func (t *tx) createAllocation(ctx context.Context, actor broker.Actor, n NewAllo
 	if n.ID == "" || n.ProjectID == "" || !n.EndsAt.IsZero() && !n.EndsAt.After(t.now) {
 		return a, refuse(broker.Errorf(broker.Invalid, "allocation_invalid",
 			"cannot allocate SKU %s: the allocation needs an id, a project, and an end that lies ahead", n.SKU), e)
+	}
+	if err := t.takeRequestKey(ctx, n.ID); err != nil { // before the quota: a repeated request counts once
+		return a, err
 	}
 	s, err := sku(ctx, t, n.SKU, "")
 	if err != nil && broker.AsError(err).Code != "sku_not_found" {

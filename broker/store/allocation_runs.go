@@ -8,6 +8,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store/sqlkit"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // AllocationLock is the name of the lock that a live run of an allocation holds.
@@ -46,7 +47,8 @@ func (db *DB) AllocationKeys(ctx context.Context, a broker.Allocation) (lines []
 			WHERE k.id = $1 AND k.ended_at = 0 AND m.ended_at = 0 AND p.id = $2 AND m.project_id IN ('', p.id)`, id, a.ProjectID).Scan(&line)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil, broker.Errorf(broker.Refused, "ssh_key_not_found",
-				"cannot let allocation %s's tenant in: there is no live SSH key %q of a member of the project (name other keys)", a.ID, id)
+				"cannot let a tenant in with SSH key %q: no live member of the project, or of its organisation, has a live key of that id (name another key, see hostler key list MEMBER)",
+				taskcatalog.Clean(id, 64))
 		}
 		if err != nil {
 			return nil, err

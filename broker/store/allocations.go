@@ -44,7 +44,7 @@ func scanAllocation(row sqlkit.Row) (a broker.Allocation, err error) {
 func allocation(ctx context.Context, r sqlkit.Runner, id, lock string) (broker.Allocation, error) {
 	a, err := scanAllocation(r.QueryRowContext(ctx, `SELECT `+allocationColumns+` FROM tenant_allocations WHERE id = $1`+lock, id))
 	if errors.Is(err, sql.ErrNoRows) {
-		return a, broker.Errorf(broker.NotFound, "allocation_not_found", "there is no allocation %q", id)
+		return a, broker.AllocationNotFound(id)
 	}
 	if err == nil {
 		a.NodeIDs, err = claimed(ctx, r, id)
@@ -71,6 +71,21 @@ func claimed(ctx context.Context, r sqlkit.Runner, id string) ([]string, error) 
 // Allocation finds an allocation by its id. Code: allocation_not_found.
 func (db *DB) Allocation(ctx context.Context, id string) (broker.Allocation, error) {
 	return allocation(ctx, db.reader(), id, "")
+}
+
+// ProjectAllocation finds an allocation of a project. One statement looks, so that another project's
+// allocation and one that never was get the same answer after the same time. Code:
+// allocation_not_found.
+func (db *DB) ProjectAllocation(ctx context.Context, projectID, id string) (broker.Allocation, error) {
+	a, err := scanAllocation(db.reader().QueryRowContext(ctx,
+		`SELECT `+allocationColumns+` FROM tenant_allocations WHERE id = $1 AND project_id = $2`, id, projectID))
+	if errors.Is(err, sql.ErrNoRows) {
+		return a, broker.AllocationNotFound(id)
+	}
+	if err == nil {
+		a.NodeIDs, err = claimed(ctx, db.reader(), id)
+	}
+	return a, err
 }
 
 // AllocationFilter selects allocations; an empty field adds no condition.

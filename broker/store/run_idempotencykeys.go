@@ -21,7 +21,7 @@ type RequestKey struct {
 // keepRequestKeys is how long a key is remembered.
 const keepRequestKeys = 24 * time.Hour
 
-// BegunBefore refuses a request whose key has begun a run or a batch already.
+// BegunBefore refuses a request whose key has begun a run, a batch or an allocation already.
 type BegunBefore struct{ ID string }
 
 func (*BegunBefore) Error() string {
@@ -30,8 +30,8 @@ func (*BegunBefore) Error() string {
 
 type requestKey struct{}
 
-// WithRequestKey makes the transaction that inserts runs with the context store the key too: both
-// are stored, or neither.
+// WithRequestKey makes the transaction that inserts runs or an allocation with the context store the
+// key too: both are stored, or neither.
 func WithRequestKey(ctx context.Context, k RequestKey) context.Context {
 	if k.Key == "" {
 		return ctx
@@ -39,7 +39,7 @@ func WithRequestKey(ctx context.Context, k RequestKey) context.Context {
 	return context.WithValue(ctx, requestKey{}, k)
 }
 
-// Begun returns the id of the run or batch begun under a key, or "". Code: idempotency_conflict.
+// Begun returns the id of the run, batch or allocation begun under a key, or "". Code: idempotency_conflict.
 func (db *DB) Begun(ctx context.Context, k RequestKey) (string, error) {
 	if k.Key == "" {
 		return "", nil
@@ -56,13 +56,13 @@ func begun(ctx context.Context, r sqlkit.Runner, k RequestKey, now time.Time) (i
 		return "", nil
 	case err == nil && digest != k.Digest:
 		return "", broker.Errorf(broker.Invalid, "idempotency_conflict",
-			"cannot start a run: idempotency key %q of %s belongs to %s, whose request was different (use another key)", k.Key, k.Actor, id)
+			"cannot repeat the request: idempotency key %q of %s belongs to %s, whose request was different (use another key)", k.Key, k.Actor, id)
 	}
 	return id, err
 }
 
 // takeRequestKey stores the context's key, if any, and deletes old keys. begins is the id of the
-// run or of the batch.
+// run, of the batch or of the allocation.
 func (t *tx) takeRequestKey(ctx context.Context, begins string) error {
 	k, said := ctx.Value(requestKey{}).(RequestKey)
 	if !said {

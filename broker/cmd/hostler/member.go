@@ -41,7 +41,7 @@ at this place and below it.
 
   tenant_admin    keeps an organisation's projects and members
   project_admin   keeps a project's members, and all that is the project's
-  project_member  asks for nodes, and ends what it asked for itself
+  project_member  asks for nodes, and releases them
   project_viewer  reads
 
 Each role includes the roles below it. To change a role, end the member and add

@@ -1,0 +1,69 @@
+package api
+
+import "time"
+
+// Allocation is what a project asked for and holds, as its tenant sees it.
+type Allocation struct {
+	ID             string            `json:"id"`
+	ProjectID      string            `json:"project_id"`
+	Status         string            `json:"status" doc:"requested, provisioning, active, releasing, released, failed or release_failed"`
+	SKU            string            `json:"sku"`
+	Nodes          int               `json:"nodes" doc:"whole nodes; 0: GPUs of one node"`
+	GPUs           int               `json:"gpus" doc:"GPUs of one node; 0: whole nodes"`
+	Site           string            `json:"site"`
+	Image          string            `json:"image" doc:"empty: the site's image"`
+	SSHKeyIDs      []string          `json:"ssh_key_ids"`
+	Labels         map[string]string `json:"labels"`
+	Logins         []AllocationLogin `json:"logins" doc:"where to log in, one for each node, while the status is provisioning or active"`
+	Code           string            `json:"code" doc:"of a failure; empty: nothing failed"`
+	Message        string            `json:"message" doc:"what failed, and what to do; empty: nothing failed"`
+	CertificateIDs []string          `json:"certificate_ids" doc:"of the turnovers that ended the allocation, one for each node"`
+
+	EndsAt          *time.Time `json:"ends_at" doc:"when the allocation is to be released; null: no end"`
+	RequestedAt     time.Time  `json:"requested_at"`
+	ProvisioningAt  *time.Time `json:"provisioning_at" doc:"when the status was reached; null: never"`
+	ActiveAt        *time.Time `json:"active_at" doc:"when the status was reached; null: never"`
+	ReleasingAt     *time.Time `json:"releasing_at" doc:"when the status was reached first; null: never"`
+	ReleasedAt      *time.Time `json:"released_at" doc:"when the status was reached; null: never"`
+	FailedAt        *time.Time `json:"failed_at" doc:"when the status was reached; null: never"`
+	ReleaseFailedAt *time.Time `json:"release_failed_at" doc:"when the status was last reached; null: never"`
+}
+
+// AllocationLogin is where a tenant logs in to a node.
+type AllocationLogin struct {
+	Hostname string `json:"hostname"`
+	Address  string `json:"address" doc:"IP address; empty: not known"`
+	Username string `json:"username"`
+}
+
+// AllocationList is one page of a project's allocations, newest first.
+type AllocationList struct {
+	Items []Allocation `json:"items"`
+	Next  string       `json:"next" doc:"cursor of the next page; empty: there is no next page"`
+}
+
+// PlatformAllocation is an allocation as the platform sees it.
+type PlatformAllocation struct {
+	Allocation
+	NodeIDs []string `json:"node_ids" doc:"the nodes that it holds, or held"`
+}
+
+// PlatformAllocationList is one page of the allocations of all projects, newest first.
+type PlatformAllocationList struct {
+	Standing
+	Items []PlatformAllocation `json:"items"`
+	Next  string               `json:"next" doc:"cursor of the next page; empty: there is no next page"`
+}
+
+// AllocationCreate asks for nodes: all of them, at one site, or none.
+type AllocationCreate struct {
+	SKU       string            `json:"sku" minLength:"1" maxLength:"63"`
+	Nodes     int               `json:"nodes,omitzero" minimum:"0" maximum:"1000" doc:"whole nodes of a baremetal SKU"`
+	GPUs      int               `json:"gpus,omitzero" minimum:"0" maximum:"1000" doc:"GPUs of one node of a gpu_slice SKU, instead of nodes"`
+	Site      string            `json:"site,omitempty" maxLength:"63" doc:"default: any site that offers the SKU"`
+	SSHKeyIDs []string          `json:"ssh_key_ids" maxItems:"64" doc:"at least one key of a member of the project, or of its whole organisation"`
+	Image     string            `json:"image,omitempty" maxLength:"128" doc:"one of the SKU's images; default: the site's image"`
+	EndsAt    time.Time         `json:"ends_at,omitzero" doc:"when the allocation is to be released; default: no end"`
+	Labels    map[string]string `json:"labels,omitempty" doc:"at most 64; keys and values as those of a node's labels"`
+	Reason    string            `json:"reason,omitempty" maxLength:"500"`
+}
