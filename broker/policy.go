@@ -7,6 +7,13 @@ package broker
 // the tags come DefaultPolicy, Profile.Check, the API's description, the listing of hostler site
 // profile explain, and docs/reference/policy.md. See Knob for the tags.
 type Policy struct {
+	MachinePolicy
+	AutomaticPolicy `title:"Turnover after a tenant"`
+}
+
+// MachinePolicy is the part of a policy that an onboarding or a reimage copies when it starts. A new
+// group here is a new member of the state of runs.
+type MachinePolicy struct {
 	SystemPolicy       `title:"System and network boot"`
 	DiscoveryPolicy    `title:"Discovery"`
 	DeploymentPolicy   `title:"Commissioning, deployment and release"`
@@ -129,6 +136,12 @@ type CertificatePolicy struct {
 	// ReportOnly is empty by default: a version that changed during a tenancy may be an implant,
 	// and a component that could not be inspected does not count as clean.
 	ReportOnly []string `json:"report_only,omitempty" unit:"checks" default:"" maxItems:"6" accepts:"checks" doc:"Checks below the operating system that are reported without keeping a node from use."`
+}
+
+// AutomaticPolicy says whether a turnover follows a tenant by itself.
+type AutomaticPolicy struct {
+	TurnoverAutomatic        bool `json:"turnover_automatic" default:"true" doc:"Begins a turnover of an active node whose tenants have left, without a request."`
+	AutomaticTurnoversAtOnce int  `json:"automatic_turnovers_at_once" unit:"turnovers" default:"10" minimum:"1" maximum:"500" doc:"Limit of such turnovers at the site that have not ended. At the limit none begins."`
 }
 
 // defaultRetries is the default of stage_retries, which a tag cannot hold.

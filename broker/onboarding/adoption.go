@@ -53,7 +53,8 @@ func NewAdoption(site broker.Site, profile broker.Profile, sku broker.SKU, req A
 			req.SystemID, profile.Name, profile.Status)
 	}
 	s := Onboarding{
-		SiteID: site.ID, Site: site.Name, ProfileID: profile.ID, Profile: profile.Name, Policy: site.PolicyOf(profile), SKU: sku,
+		SiteID: site.ID, Site: site.Name, ProfileID: profile.ID, Profile: profile.Name,
+		Policy: site.PolicyOf(profile).MachinePolicy, SKU: sku,
 		Hostname: hostname, Adopts: req.SystemID,
 	}
 	locks := []string{"machine/" + s.Site + "/" + s.Adopts}

@@ -45,7 +45,7 @@ type BundleFacts struct {
 	RunID    string
 	SiteID   string
 	SystemID string
-	Policy   broker.Policy
+	Policy   broker.MachinePolicy
 	RoCE     []broker.RoCEAssignment
 	BootDisk Device
 	Disks    []Device

@@ -26,16 +26,16 @@ type Chains struct {
 // nor the bundle nor a password is ever part of it.
 type Onboarding struct {
 	// The request. Policy and SKU are copies: a later change of either applies to later runs only.
-	SiteID    string        `json:"site_id"`
-	Site      string        `json:"site"`
-	ProfileID string        `json:"profile_id"`
-	Profile   string        `json:"profile"`
-	Policy    broker.Policy `json:"policy"`
-	SKU       broker.SKU    `json:"sku"`
-	Hostname  string        `json:"hostname"`
-	IPMIIP    string        `json:"ipmi_ip"`
-	PXEMAC    string        `json:"pxe_mac,omitempty"`
-	Adopts    string        `json:"adopts,omitempty"` // system_id of the deployed machine that an adoption is for
+	SiteID    string               `json:"site_id"`
+	Site      string               `json:"site"`
+	ProfileID string               `json:"profile_id"`
+	Profile   string               `json:"profile"`
+	Policy    broker.MachinePolicy `json:"policy"`
+	SKU       broker.SKU           `json:"sku"`
+	Hostname  string               `json:"hostname"`
+	IPMIIP    string               `json:"ipmi_ip"`
+	PXEMAC    string               `json:"pxe_mac,omitempty"`
+	Adopts    string               `json:"adopts,omitempty"` // system_id of the deployed machine that an adoption is for
 	// Keeps is the status in which the node stays while its machine is redeployed, because the
 	// turnover that has the node lets it in later. Empty: the node is enrolling, and the last stage
 	// activates the node.
@@ -141,7 +141,8 @@ func New(site broker.Site, profile broker.Profile, sku broker.SKU, req Request) 
 			profile.Name, profile.Status)
 	}
 	s := Onboarding{
-		SiteID: site.ID, Site: site.Name, ProfileID: profile.ID, Profile: profile.Name, Policy: site.PolicyOf(profile), SKU: sku,
+		SiteID: site.ID, Site: site.Name, ProfileID: profile.ID, Profile: profile.Name,
+		Policy: site.PolicyOf(profile).MachinePolicy, SKU: sku,
 		Hostname: hostname, IPMIIP: ip.Unmap().String(), PXEMAC: mac,
 	}
 	return s, []string{"hostname/" + s.Site + "/" + s.Hostname, "ipmi/" + s.Site + "/" + s.IPMIIP}, nil

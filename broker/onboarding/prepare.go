@@ -42,7 +42,7 @@ func (c *Chains) loadSiteConfig(ctx context.Context, r *run) error {
 // that fails to get an answer now is left to the stage that needs the thing.
 func (at *place) ready(ctx context.Context) error {
 	var r maas.Report
-	r.Needs(ctx, at.region, at.site.CommissioningScripts, []broker.Policy{at.state.Policy})
+	r.Needs(ctx, at.region, at.site.CommissioningScripts, []broker.Policy{{MachinePolicy: at.state.Policy}})
 	var lacks []string
 	for _, c := range r.Failed() {
 		if c.NextStep != "" {

@@ -100,7 +100,7 @@ func NewReclaim(site broker.Site, profile broker.Profile, sku broker.SKU, n Recl
 	}
 	policy := site.PolicyOf(profile)
 	s := Onboarding{
-		SiteID: site.ID, Site: site.Name, ProfileID: profile.ID, Profile: profile.Name, Policy: policy, SKU: sku,
+		SiteID: site.ID, Site: site.Name, ProfileID: profile.ID, Profile: profile.Name, Policy: policy.MachinePolicy, SKU: sku,
 		Hostname: hostname, SystemID: n.MAASSystemID, NodeID: n.NodeID, Epoch: n.Epoch, Keeps: n.Keeps,
 		Reclaim: &Reclaim{
 			Erase: n.Erase, Fallback: policy.ReleaseFallbackNoErase && n.Redeploys, Redeploys: n.Redeploys, Adopted: n.Adopted,

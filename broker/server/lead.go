@@ -43,13 +43,16 @@ func (s *Server) lead(ctx context.Context) {
 	allocations := &allocationrecords.Watch{
 		DB: s.db, Starts: &turnoverrecords.Starts{DB: s.db}, Runs: s.runs, Period: s.c.Often, Log: s.c.Log.Named("allocations"),
 	}
+	automatic := &turnoverrecords.Automatic{
+		Starts: &turnoverrecords.Starts{DB: s.db, Runs: s.runs}, Period: s.c.Often, Log: s.c.Log.Named("automatic"),
+	}
 	leftovers := &turnoverrecords.Leftovers{DB: s.db, Secrets: s.secrets, Log: s.c.Log.Named("leftovers")}
 	compare := &restore.Watch{DB: s.db, Regions: s.sites, Tasks: s.queue, Log: s.c.Log.Named("restore")}
 	var work sync.WaitGroup
 	for _, run := range []func(context.Context){
 		sealer.Run, watch.Run, words.Run, keeper.Run, kept.Run, s.sweep, s.catchUpMachines, s.auditStrangers, compare.Run,
 		s.afterRelease(drift.Run), s.afterRelease(profiles.Run), s.afterRelease(leftovers.Run), s.afterRelease(silence.Run),
-		s.afterRelease(old.Run), s.afterRelease(allocations.Run),
+		s.afterRelease(automatic.Run), s.afterRelease(old.Run), s.afterRelease(allocations.Run),
 	} {
 		work.Go(func() { run(ctx) })
 	}

@@ -40,6 +40,8 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.StageTimes(ctx, "k", []string{"dc1"}, now.Add(-time.Hour), now))(t)
 	must(db.Unheard(ctx, broker.Task{}, 10))(t)
 	must(db.NodesInUse(ctx))(t)
+	must(db.LeftNodes(ctx))(t)
+	must(db.OpenRuns(ctx, "dc1", "left-"))(t)
 	must(db.SweepAvailability(ctx))(t)
 	must(db.RenewAvailability(ctx, []string{n.ID}))(t)
 	must(db.AllocationsWithoutRun(ctx, 10))(t)

@@ -26,7 +26,7 @@ func TestStageRetriesMayNameTheStagesThatAreTriedAgain(t *testing.T) {
 			if s.Retry != nil {
 				q := broker.DefaultPolicy()
 				q.StageRetries = map[string]int{s.Name: 7}
-				obeys(s.Name, s.Retry(onboarding.Onboarding{Policy: q}))
+				obeys(s.Name, s.Retry(onboarding.Onboarding{Policy: q.MachinePolicy}))
 			}
 			seven[s.Name] = 7
 			walk(s.Rescue)
@@ -41,7 +41,7 @@ func TestStageRetriesMayNameTheStagesThatAreTriedAgain(t *testing.T) {
 				seven[s.Name] = 7
 				q := broker.DefaultPolicy()
 				q.StageRetries = seven
-				obeys(s.Name, s.Retry(turnover.Turnover{Retries: seven, Machine: onboarding.Onboarding{Policy: q}}))
+				obeys(s.Name, s.Retry(turnover.Turnover{Retries: seven, Machine: onboarding.Onboarding{Policy: q.MachinePolicy}}))
 			}
 		}
 	}

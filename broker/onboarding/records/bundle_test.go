@@ -39,7 +39,7 @@ func (w *world) facts(change func(*onboarding.BundleFacts)) onboarding.BundleFac
 	p.Architecture = "amd64/generic"
 	boot := onboarding.Device{ID: 1, Name: "sda", Serial: "BOSS1", Size: 1 << 38}
 	f := onboarding.BundleFacts{
-		RunID: "r-1", SiteID: siteID, SystemID: "abc123", Policy: p, Expires: w.clock.Now().Add(time.Hour), BootDisk: boot,
+		RunID: "r-1", SiteID: siteID, SystemID: "abc123", Policy: p.MachinePolicy, Expires: w.clock.Now().Add(time.Hour), BootDisk: boot,
 		Disks: []onboarding.Device{boot, {ID: 2, Name: "nvme0n1", Serial: "N1", Size: 1 << 41}, {ID: 3, Name: "nvme1n1", Serial: "N2", Size: 1 << 41}},
 		RoCE:  []broker.RoCEAssignment{{Interface: "enp28s0np0", IPv4CIDR: "172.30.9.61/31"}},
 	}

@@ -100,7 +100,7 @@ var tokenForm = regexp.MustCompile(`hsn_[A-Za-z0-9_-]{43}`)
 
 func (w *world) bundle(node string) (onboarding.Bundle, string) {
 	w.t.Helper()
-	b := must(w.Bundle(ctx, node, onboarding.BundleFacts{RunID: "r", SystemID: "abc123", Policy: broker.Policy{SystemPolicy: broker.SystemPolicy{Architecture: "amd64/generic"}}, Expires: w.clock.Now().Add(time.Hour)}))(w.t)
+	b := must(w.Bundle(ctx, node, onboarding.BundleFacts{RunID: "r", SystemID: "abc123", Policy: broker.MachinePolicy{SystemPolicy: broker.SystemPolicy{Architecture: "amd64/generic"}}, Expires: w.clock.Now().Add(time.Hour)}))(w.t)
 	return b, string(tokenForm.Find(b.UserData))
 }
 

@@ -1,0 +1,73 @@
+package store_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
+)
+
+// Nodes wait for a turnover from the moment at which the last tenant has left, in that order, until
+// a run or an allocation holds the node, or its use is permitted regardless.
+func TestNodesThatTheirTenantsHaveLeft(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		nodes := map[string]broker.Node{}
+		for _, hostname := range []string{"a", "b", "c", "unused", "claimed"} {
+			n := memberAt(t, db, hostname, "dc1")
+			ok(t, db.SaveBaseline(ctx, admin, n.ID, "sha256:b", []byte("{}"), "test"))
+			nodes[hostname] = must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Active, By: broker.OwnerOnboarding, Reason: "test"}))(t)
+		}
+		nodes["siteless"] = member(t, db, "siteless")
+		is := func(when string, want ...string) {
+			t.Helper()
+			var got []string
+			for _, l := range must(db.LeftNodes(ctx))(t) {
+				got = append(got, l.NodeID)
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("%s: %q, want %q", when, got, want)
+			}
+		}
+		lets := func(hostname, allocation string) {
+			t.Helper()
+			ends(t, db, must(letsIn(db, nodes[hostname], allocation, "acme", false))(t), done)
+		}
+		for _, hostname := range []string{"c", "b", "a", "siteless", "claimed"} {
+			lets(hostname, "a-"+hostname)
+		}
+		lets("b", "a-b2")
+		is("tenants are there")
+		ok(t, store.Exec(ctx, db, `INSERT INTO allocation_claims (allocation_id, node_id, since, ended_at) VALUES ('a-9', 'n-claimed', 1, 0)`))
+		for _, hostname := range []string{"b", "c", "a", "siteless", "claimed"} {
+			leaves(t, db, nodes[hostname], "a-"+hostname)
+			clock.Advance(time.Second)
+		}
+		is("one tenant of two is left", "n-c", "n-a")
+		leaves(t, db, nodes["b"], "a-b2")
+		is("all have left", "n-c", "n-a", "n-b")
+		if at := must(db.LeftNodes(ctx))(t)[2]; at.Site != "dc1" || !at.LeftAt.Equal(clock.Now()) {
+			t.Errorf("%+v", at)
+		}
+		takesNode(t, db, nodes["a"], "left-a", "node.decommission/soft_reset")
+		is("a run has one", "n-c", "n-b")
+		if open := must(db.OpenRuns(ctx, "dc1", "left-"))(t); open != 1 {
+			t.Errorf("%d runs are open", open)
+		}
+		for _, other := range []string{"other-", "left-b"} {
+			if open := must(db.OpenRuns(ctx, "dc1", other))(t); open != 0 {
+				t.Errorf("%d runs of %s are open", open, other)
+			}
+		}
+		must(db.Transition(ctx, admin, "n-c", store.Change{To: broker.Quarantined, By: broker.OwnerOperator, Reason: "a smell"}))(t)
+		is("one is quarantined", "n-b")
+		storetest.OweTurnover(t, db, "n-b", true)
+		is("one is owed a turnover")
+		storetest.OweTurnover(t, db, "n-b", false)
+		is("owed no more", "n-b")
+		ok(t, store.Exec(ctx, db, `UPDATE nodes SET override_at = 9000000000000000 WHERE id = 'n-b'`))
+		is("its use is permitted")
+	})
+}

@@ -1,0 +1,67 @@
+package turnover
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/certificate"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// AutomaticPrefix begins the ids of turnovers that nobody requested, and of the runs that replace
+// them.
+const AutomaticPrefix = "left-"
+
+// AutomaticOf is the id of the turnover of a node after its last tenant left. The id is the same for
+// every start, so the turnover begins only once: a run that a person has cancelled is not begun again.
+func AutomaticOf(nodeID string, leftAt time.Time) string {
+	return fmt.Sprintf("%s%s-%d", AutomaticPrefix, nodeID, leftAt.UnixMicro())
+}
+
+// waits are the codes of reasons with which no turnover begins without a request: the node is in
+// other hands, or its tenant is not gone.
+var waits = []string{"node_status", "node_silent", "turnover_owed", "node_in_run", "frozen", "allocation_live"}
+
+// AutomaticRequest is the request for the turnover of a node that its tenants have left, in a mode
+// whose certificate can meet the policy. False: the node does not wait for a turnover alone, or needs
+// a reimage and is no machine of MAAS.
+func AutomaticRequest(h broker.Handout, at Place) (Request, bool) {
+	missing := false
+	for _, r := range h.Reasons("", "") {
+		if slices.Contains(waits, r.Code) {
+			return Request{}, false
+		}
+		missing = missing || r.Code == "turnover_missing"
+	}
+	if !missing {
+		return Request{}, false
+	}
+	last := slices.MaxFunc(h.Occupants, func(a, b broker.Occupant) int { return a.EndedAt.Compare(b.EndedAt) })
+	root := slices.ContainsFunc(h.Occupants, func(o broker.Occupant) bool { return o.HadRoot })
+	p := at.Policy.Turnover()
+	mode, possible := automaticMode(p, root, h.Node.MAASSystemID != "" && at.Site.ID != "")
+	erase := taskcatalog.EraseSecure
+	if p.DiskGrade == string(certificate.GradeNone) {
+		erase = EraseNone
+	}
+	return Request{
+		Mode: mode, Erase: erase, RequestedBy: broker.System.Name, From: broker.Active,
+		Reason: taskcatalog.Clean("allocation "+last.Describe()+" ended (turnover_automatic)", 500),
+	}, possible
+}
+
+// automaticMode is a soft reset, or a reimage if no soft reset can meet the policy. False: the
+// policy needs a fresh system, and MAAS has no machine to reimage. A soft reset only deletes files
+// from the disk that the system runs from. Without MAAS a soft reset is tried regardless: the node
+// may have no such disk.
+func automaticMode(p broker.TurnoverPolicy, root, inMAAS bool) (Mode, bool) {
+	const none = string(certificate.GradeNone)
+	fresh := p.TurnoverEnvironment != string(certificate.TenantOS) || root && p.RootRequiresReimage
+	erases := p.DiskGrade != none && !p.AcceptSystemDisk && p.AcceptEraseDowngrade != none
+	if inMAAS && (fresh || erases) {
+		return Reimage, true
+	}
+	return SoftReset, !fresh
+}

@@ -1,0 +1,90 @@
+package turnover
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+// left is a node of MAAS that its tenants have left.
+func left() (broker.Handout, Place) {
+	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	h := broker.Handout{
+		Node: broker.Node{ID: "n-1", Status: broker.Active, MAASSystemID: "abc", LastAgentContactAt: now}, Now: now,
+		Occupants: []broker.Occupant{
+			{ID: "a-1", Tenant: "acme", Username: "u", EndedAt: now.Add(-time.Hour)},
+			{ID: "a-2", Tenant: "acme", Username: "u", EndedAt: now.Add(-time.Minute)},
+		},
+	}
+	return h, Place{Site: broker.Site{ID: "dc1"}, Policy: broker.DefaultPolicy()}
+}
+
+// A turnover that nobody requested has the least mode whose certificate can meet the policy.
+func TestTheModeOfAnAutomaticTurnoverCanMeetThePolicy(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*broker.Handout, *Place)
+		mode   Mode // empty: none
+		erase  string
+	}{
+		"the disk of the system counts": {func(*broker.Handout, *Place) {}, Reimage, "secure"},
+		"the disk of the system is accepted": {
+			func(_ *broker.Handout, at *Place) { at.Policy.AcceptSystemDisk = true }, SoftReset, "secure",
+		},
+		"any downgrade is accepted": {
+			func(_ *broker.Handout, at *Place) { at.Policy.AcceptEraseDowngrade = "none" }, SoftReset, "secure",
+		},
+		"disks do not count": {func(_ *broker.Handout, at *Place) { at.Policy.DiskGrade = "none" }, SoftReset, "none"},
+		"a tenant had root": {func(h *broker.Handout, at *Place) {
+			at.Policy.AcceptSystemDisk, h.Occupants[0].HadRoot = true, true
+		}, Reimage, "secure"},
+		"a tenant had root, which is accepted": {func(h *broker.Handout, at *Place) {
+			at.Policy.AcceptSystemDisk, at.Policy.RootRequiresReimage, h.Occupants[0].HadRoot = true, false, true
+		}, SoftReset, "secure"},
+		"a fresh system is required": {func(_ *broker.Handout, at *Place) {
+			at.Policy.AcceptSystemDisk, at.Policy.TurnoverEnvironment = true, "fresh_os"
+		}, Reimage, "secure"},
+		"no machine of MAAS": {func(h *broker.Handout, _ *Place) { h.Node.MAASSystemID = "" }, SoftReset, "secure"},
+		"no machine of MAAS, and root": {
+			func(h *broker.Handout, _ *Place) { h.Node.MAASSystemID, h.Occupants[1].HadRoot = "", true }, "", "",
+		},
+	} {
+		h, at := left()
+		c.change(&h, &at)
+		req, due := AutomaticRequest(h, at)
+		if due != (c.mode != "") || due && (req.Mode != c.mode || req.Erase != c.erase || req.From != broker.Active || req.ForceRelease) {
+			t.Errorf("%s: %v %+v", name, due, req)
+		}
+		if due && !strings.Contains(req.Reason, "allocation a-2 of tenant acme") {
+			t.Errorf("%s: the reason is %q", name, req.Reason)
+		}
+	}
+}
+
+// Only a node that nobody uses, holds or keeps from use is turned over without a request. A fault of
+// the machine stops no turnover.
+func TestOnlyANodeThatWaitsForItIsTurnedOver(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*broker.Handout)
+		due    bool
+	}{
+		"left":                        {func(*broker.Handout) {}, true},
+		"a part is missing":           {func(h *broker.Handout) { h.Devices = []broker.Device{{ID: "d", State: broker.DeviceMissing}} }, true},
+		"nobody was there":            {func(h *broker.Handout) { h.Occupants = nil }, false},
+		"a tenant is there":           {func(h *broker.Handout) { h.Occupants[0].EndedAt = time.Time{} }, false},
+		"an allocation holds it":      {func(h *broker.Handout) { h.ClaimedBy = "a-3" }, false},
+		"a run has it":                {func(h *broker.Handout) { h.RunID = "r-1" }, false},
+		"frozen":                      {func(h *broker.Handout) { h.Freezes = []string{"f"} }, false},
+		"quarantined":                 {func(h *broker.Handout) { h.Node.Status = broker.Quarantined }, false},
+		"silent":                      {func(h *broker.Handout) { h.Now = h.Now.Add(time.Hour) }, false},
+		"owed a turnover":             {func(h *broker.Handout) { h.Node.TurnoverOwed = true }, false},
+		"its use was permitted since": {func(h *broker.Handout) { h.OverrideAt = h.Now }, false},
+	} {
+		h, at := left()
+		c.change(&h)
+		if _, due := AutomaticRequest(h, at); due != c.due {
+			t.Errorf("%s: %v", name, due)
+		}
+	}
+}
