@@ -23,8 +23,9 @@ type Work struct {
 	Followed []string `json:"followed,omitempty"`
 	// GraceSeconds is how long the tenant's processes have to end.
 	GraceSeconds int `json:"grace_seconds"`
-	// Code says why the run gave up; empty: it did not.
-	Code string `json:"code,omitempty"`
+	// Failure is the code and the message of the failure for which the run gives up.
+	FailureCode    string `json:"failure_code,omitempty"`
+	FailureMessage string `json:"failure_message,omitempty"`
 }
 
 // Records is the port to the broker's records and to the nodes. A method may be called again with
@@ -46,9 +47,9 @@ type Records interface {
 	Proven(ctx context.Context, a broker.Allocation) (map[string]string, error)
 	// Holder is the live run that has a node; nil: none.
 	Holder(ctx context.Context, nodeID string) (*chain.Record, error)
-	// TurnOver begins a turnover of a node, which ends what is left of the allocation on the node. A
-	// node that another run has taken meanwhile is left to that run. Codes: those of turnover.New.
-	TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) error
+	// TurnOver begins a turnover of a node, which ends what is left of the allocation on the node;
+	// false: another run has taken the node meanwhile. Codes: those of turnover.New.
+	TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) (begun bool, err error)
 	// Resume lets a stopped run go on. A run that moves or has ended stays unchanged.
 	Resume(ctx context.Context, runID, reason string) error
 }
@@ -61,6 +62,7 @@ const (
 	NoAccount    Account = "none"  // the account was never there since the node was last clean
 	AccountLives Account = "lives" // the account may be there
 	AccountEnded Account = "ended" // the node has reported that the account is gone
+	NodeGone     Account = "gone"  // the node is deleted, and handed to nobody again
 )
 
 // Change is a status that a run gives its allocation.
@@ -70,3 +72,13 @@ type Change struct {
 	CertificateIDs []string
 	RunID          string
 }
+
+// The codes of a failed allocation and of a failed release. A tenant sees them, so they name neither
+// nodes nor other tenants. The failure itself stands in the audit log and in the run.
+const (
+	CodeKeyNotFound           = "ssh_key_not_found"
+	CodeNodeNotReady          = "node_not_ready"
+	CodeProvisioningCancelled = "provisioning_cancelled"
+	CodeCleaningFailed        = "cleaning_failed"
+	CodeReleaseCancelled      = "release_cancelled"
+)

@@ -46,14 +46,14 @@ func TestAnAllocationThatCannotBeProvisionedFails(t *testing.T) {
 			w.book.Change(last, func(m *turnovertest.Machine) {
 				m.Fails = map[string]taskcatalog.Code{"allocation.provision_user": "account_exists"}
 			})
-		}, "account_exists", 2},
+		}, "node_not_ready", 2},
 		"the keys are gone": {func(w *world, _ string) { w.keys = nil }, "ssh_key_not_found", 0},
 		"a node is not handed out": {func(w *world, last string) {
 			w.book.Change(last, func(m *turnovertest.Machine) { m.Status = broker.Quarantined })
-		}, "node_status", 1},
+		}, "node_not_ready", 1},
 		"a node is silent": {func(w *world, last string) {
 			w.book.Change(last, func(m *turnovertest.Machine) { m.Silent = true })
-		}, "agent_silent", 2},
+		}, "node_not_ready", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -96,6 +96,137 @@ func TestACancelledProvisioningFails(t *testing.T) {
 	w.clean("a-1")
 }
 
+// A cancel that comes after a status was reached, and before the save, changes nothing: the allocation
+// stays active, or released, and the run ends.
+func TestACancelThatComesTooLateChangesNothing(t *testing.T) {
+	for _, c := range []struct {
+		kind string
+		to   broker.AllocationStatus
+	}{{broker.ProvisionKind, broker.AllocationActive}, {broker.ReleaseKind, broker.AllocationReleased}, {broker.ReleaseKind, broker.AllocationReleaseFailed}} {
+		t.Run(string(c.to), func(t *testing.T) {
+			w := newWorld(t)
+			a := w.ask("a-1", 1)
+			if c.kind == broker.ReleaseKind {
+				w.settle()
+				w.move("a-1", broker.AllocationReleasing, broker.AllocationUser)
+			}
+			if c.to == broker.AllocationReleaseFailed {
+				w.book.Change(a.NodeIDs[0], func(m *turnovertest.Machine) { m.Residue = []taskcatalog.Finding{{Check: "users", Subject: "mallory"}} })
+			}
+			lost := false
+			w.lossy.Fate = func(int) chaintest.Fate { // the save after the status was reached is lost
+				if lost || w.all["a-1"].Status != c.to {
+					return chaintest.Done
+				}
+				lost = true
+				return chaintest.Lost
+			}
+			w.look()
+			for range 1000 {
+				if lost {
+					break
+				}
+				if _, err := w.engine.Step(ctx); err != nil && !lost {
+					t.Fatal(err)
+				}
+				w.clock.Advance(time.Second)
+			}
+			id := w.runs(c.kind)[0].ID
+			w.act(id, chain.Cancel)
+			w.settle()
+			w.settle()
+			if got := w.all["a-1"].Status; got != c.to {
+				t.Errorf("the allocation is %s", got)
+			}
+			for _, r := range w.runs(c.kind) {
+				if !r.Status.Ended() {
+					t.Errorf("the run is %s at %s: %v", r.Status, r.Stage, r.Failure)
+				}
+			}
+		})
+	}
+}
+
+// A node that another run has when its allocation fails is turned over when that run has ended. A node
+// that cannot be turned over keeps no other node from it, and the run stops for a person.
+func TestNodesOfAFailedAllocationAreNotForgotten(t *testing.T) {
+	w := newWorld(t)
+	a := w.ask("a-1", 3)
+	w.book.Change(a.NodeIDs[2], func(m *turnovertest.Machine) {
+		m.Fails = map[string]taskcatalog.Code{"allocation.provision_user": "account_exists"}
+	})
+	w.held = map[string]*chain.Record{a.NodeIDs[0]: {ID: "r-upgrade", Kind: broker.AgentKinds + "/self_update", Status: chain.Running}}
+	w.refuse = a.NodeIDs[1]
+	for range 100 {
+		w.look()
+		if _, err := w.engine.Step(ctx); err != nil {
+			t.Fatal(err)
+		}
+		w.clock.Advance(5 * time.Second)
+	}
+	w.stands("a-1", broker.AllocationFailed, "node_not_ready")
+	if m := w.book.Machine(a.NodeIDs[2]); m.Status != broker.Active || len(m.Users) > 0 {
+		t.Errorf("the third node is %s, with %d users", m.Status, len(m.Users))
+	}
+	r := w.runs(broker.ProvisionKind)[0]
+	if !r.Status.Stopped() || r.Stage != "give_nodes_back" {
+		t.Fatalf("the run is %s at %s", r.Status, r.Stage)
+	}
+	w.held, w.refuse = nil, ""
+	w.act(r.ID, chain.Resume)
+	w.settle()
+	w.clean("a-1")
+}
+
+// A release does not overrule a person who has stopped a turnover, or takes the node out of the fleet.
+func TestAReleaseResumesNoTurnoverThatAPersonStopped(t *testing.T) {
+	for name, holder := range map[string]chain.Record{
+		"marked":       {ID: "r-1", Kind: "node.decommission/soft_reset", Status: chain.FailedManual, Failure: &chain.Failure{Code: chain.CodeMarked}},
+		"decommission": {ID: "r-1", Kind: "node.decommission/full_decommission", Status: chain.FailedManual, Failure: &chain.Failure{Code: "x"}},
+		"no turnover":  {ID: "r-1", Kind: broker.AgentKinds, Status: chain.FailedManual},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			a := w.ask("a-1", 1)
+			w.settle()
+			w.held = map[string]*chain.Record{a.NodeIDs[0]: &holder}
+			w.move("a-1", broker.AllocationReleasing, broker.AllocationUser)
+			w.settle()
+			w.stands("a-1", broker.AllocationReleaseFailed, "cleaning_failed")
+			if len(w.resumed) > 0 {
+				t.Errorf("resumed: %v", w.resumed)
+			}
+		})
+	}
+}
+
+// Whatever an operator does with a run, the allocation ends, or the run says that it waits.
+func TestEachActionOnAStoppedRun(t *testing.T) {
+	for _, action := range []chain.Action{chain.RetryStage, chain.Resume, chain.Rerun, chain.RestartClean, chain.Cancel, chain.Adopt} {
+		t.Run(string(action), func(t *testing.T) {
+			w := newWorld(t)
+			a := w.ask("a-1", 1)
+			w.book.Change(a.NodeIDs[0], func(m *turnovertest.Machine) {
+				m.Fails = map[string]taskcatalog.Code{"allocation.provision_user": "account_exists"}
+			})
+			w.refuse = a.NodeIDs[0]
+			w.settle()
+			w.refuse = ""
+			r := w.runs(broker.ProvisionKind)[0]
+			if r.Stage != "give_nodes_back" || !r.Status.Stopped() {
+				t.Fatalf("the run is %s at %s", r.Status, r.Stage)
+			}
+			w.act(r.ID, action)
+			w.settle()
+			w.stands("a-1", broker.AllocationFailed, "node_not_ready")
+			w.clean("a-1")
+			if r := w.runs(broker.ProvisionKind); len(r) != 1 || !r[0].Status.Ended() {
+				t.Errorf("the run is %s at %s: %v", r[0].Status, r[0].Stage, r[0].Failure)
+			}
+		})
+	}
+}
+
 // An active allocation is not taken from its tenant by the end of its run.
 func TestACancelAfterTheEndOfProvisioningChangesNothing(t *testing.T) {
 	w := newWorld(t)
@@ -120,17 +251,14 @@ func TestAReleaseThatFailsGoesOnFromWhereItStands(t *testing.T) {
 	})
 	w.move("a-1", broker.AllocationReleasing, broker.AllocationUser)
 	w.settle()
-	w.stands("a-1", broker.AllocationReleaseFailed, w.all["a-1"].Code)
-	if w.all["a-1"].Code == "" {
-		t.Error("the failure has no code")
-	}
+	w.stands("a-1", broker.AllocationReleaseFailed, "cleaning_failed")
 	turnovers := w.runs(broker.TurnoverKinds)
 	if len(turnovers) != 2 {
 		t.Fatalf("%d turnovers", len(turnovers))
 	}
 	w.move("a-1", broker.AllocationReleasing, broker.AllocationUser) // nothing is repaired yet
 	w.settle()
-	w.stands("a-1", broker.AllocationReleaseFailed, w.all["a-1"].Code)
+	w.stands("a-1", broker.AllocationReleaseFailed, "cleaning_failed")
 
 	w.book.Change(dirty, func(m *turnovertest.Machine) { m.Residue = nil })
 	w.move("a-1", broker.AllocationReleasing, broker.AllocationAdmin)
@@ -162,7 +290,7 @@ func TestATurnoverThatAPersonCancelsIsNotBegunAgainByItself(t *testing.T) {
 	w.act(w.runs(broker.TurnoverKinds)[0].ID, chain.Cancel)
 	w.book.Change(a.NodeIDs[0], func(m *turnovertest.Machine) { m.Works = nil })
 	w.settle()
-	w.stands("a-1", broker.AllocationReleaseFailed, "turnover_ended")
+	w.stands("a-1", broker.AllocationReleaseFailed, "cleaning_failed")
 	w.move("a-1", broker.AllocationReleasing, broker.AllocationUser)
 	w.settle()
 	w.stands("a-1", broker.AllocationReleased, "")
@@ -201,7 +329,8 @@ func TestAnAccountThatDoesNotEndIsLeftToTheTurnover(t *testing.T) {
 	}
 }
 
-// A broker that dies at any call of the store, once or with its answer lost, changes no outcome.
+// A broker that dies at any call of the store, once or with its answer lost, changes no outcome. The
+// next tenant has the node from the moment of the release on.
 func TestADeathAtAnyCallChangesNoOutcome(t *testing.T) {
 	play := func(t *testing.T, fate chaintest.Fate, at int) (calls int) {
 		w := newWorld(t)
@@ -218,15 +347,21 @@ func TestADeathAtAnyCallChangesNoOutcome(t *testing.T) {
 		})
 		w.settle()
 		w.stands("a-1", broker.AllocationActive, "")
-		w.stands("a-2", broker.AllocationFailed, "account_exists")
+		w.stands("a-2", broker.AllocationFailed, "node_not_ready")
+		w.next = "a-3"
 		w.move("a-1", broker.AllocationReleasing, broker.AllocationUser)
 		w.settle()
 		w.stands("a-1", broker.AllocationReleased, "")
-		w.clean("a-1")
+		w.stands("a-3", broker.AllocationActive, "")
 		w.clean("a-2")
 		for _, n := range append(a.NodeIDs, b.NodeIDs...) {
 			if got := len(w.book.Tasks(n, "node.gpu_scrub")); got != 1 {
 				t.Errorf("node %s was scrubbed %d times", n, got)
+			}
+		}
+		for _, r := range w.runs("") {
+			if r.Status != chain.Completed {
+				t.Errorf("run %s of %s is %s at %s: %v", r.ID, r.Kind, r.Status, r.Stage, r.Failure)
 			}
 		}
 		return w.lossy.Calls()

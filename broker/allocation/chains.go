@@ -1,6 +1,7 @@
 package allocation
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -22,27 +23,35 @@ type Chains struct{ Records Records }
 // All are the lists of this package.
 func (c *Chains) All() []chain.Kind { return []chain.Kind{c.Provision(), c.Release()} }
 
-// unmet is the class of every failure here: its code says what happened.
+// unmet is the class of the failures here: the code says what happened.
 const unmet = chain.Class(broker.AllocationUnmet)
 
-// soon is how often a turnover is looked at.
-const soon = 2 * time.Second
+const (
+	// soon is how often a task or a turnover is looked at.
+	soon = 2 * time.Second
+	// afterOutage is when unreadable records are read again.
+	afterOutage = 10 * time.Second
+	// silence is how long a node may take to fetch a task.
+	silence = 5 * time.Minute
+)
 
-// Provision is the list that gives an allocation's nodes to its tenant.
+// Provision is the list that gives an allocation's nodes to its tenant. Each stage goes by the
+// allocation's status, which outlives a lost save: give_nodes_back works only after a failure.
 func (c *Chains) Provision() chain.Chain[Work] {
 	return chain.Chain[Work]{Kind: broker.ProvisionKind, Stages: []stage{
 		{
-			Name: "begin_provisioning", Do: c.begin, Undo: c.cancelProvision, Retry: again,
-			About: about("the broker: the allocation is being provisioned", "", time.Second),
-		},
-		{
-			Name: "provision_users", Do: unlessGivenUp(c.provisionUsers), Retry: again, Limit: taskLimit("allocation.provision_user"),
+			Name: "provision_users", Do: c.provisionUsers, Undo: c.cancelProvision, Retry: again,
+			Limit:  taskLimit("allocation.provision_user"),
 			About:  about("each node: the tenant's account, with its SSH keys", "", time.Minute),
-			Rescue: []stage{{Name: "give_nodes_back", Do: c.giveBack, Retry: again, Then: "provision_users"}},
+			Rescue: []stage{{Name: "fail_allocation", Do: c.failAllocation, Retry: again, Then: "provision_users"}},
 		},
 		{
-			Name: "activate", Do: unlessGivenUp(c.activate), Retry: again, Pivot: true,
+			Name: "activate", Do: c.activate, Retry: again,
 			About: about("the broker: the allocation is active", "", time.Second),
+		},
+		{
+			Name: "give_nodes_back", Do: c.giveBack, Retry: again,
+			About: about("nothing; after a failure, a turnover of each node that may have the account", "", time.Second),
 		},
 	}}
 }
@@ -57,7 +66,7 @@ func (c *Chains) Release() chain.Chain[Work] {
 			About:    about("each node: the tenant's account ends", "the tenant's processes and home directory", time.Minute),
 		},
 		{
-			Name: "turn_over", Do: unlessGivenUp(c.turnOver), Retry: again,
+			Name: "turn_over", Do: c.turnOver, Retry: again,
 			About:  about("each node: a turnover", "all that the tenant left on the nodes", 10*time.Minute),
 			Rescue: []stage{{Name: "give_release_up", Do: c.giveUp, Retry: again, Then: "turn_over"}},
 		},
@@ -65,20 +74,6 @@ func (c *Chains) Release() chain.Chain[Work] {
 }
 
 func again(Work) chain.Retry { return chain.Retry{Attempts: 3, First: 10 * time.Second} }
-
-// unlessGivenUp passes over the rest of a run whose rescue has ended the work.
-func unlessGivenUp(do func(context.Context, *run) error) func(context.Context, *run) error {
-	return func(ctx context.Context, r *run) error {
-		if r.State.Code == "" {
-			return do(ctx, r)
-		}
-		r.AlreadyDone(nil, "the run gave allocation %s up: %s", r.State.AllocationID, r.State.Code)
-		return nil
-	}
-}
-
-// silence is how long a node may take to fetch a task.
-const silence = 5 * time.Minute
 
 func taskLimit(taskType string) func(Work) chain.Limit {
 	return func(Work) chain.Limit {
@@ -96,29 +91,66 @@ func about(touches, destructive string, d time.Duration) func(Work) chain.About 
 	}
 }
 
-// failed gives a failure the class of this package; its code and message stay. Another error stays
-// as it is.
+// failed makes a failure of this package's class of any error: its code and message stay. A stage
+// waits out an outage of the broker's records.
 func failed(err error) error {
-	f, ok := errors.AsType[*chain.Failure](err)
-	if !ok {
-		return err
+	if err == nil {
+		return nil
 	}
-	own := *f
-	own.Class = unmet
-	if own.Code == "" {
-		own.Code = string(f.Class)
+	if f, ok := errors.AsType[*chain.Failure](err); ok {
+		own := *f
+		own.Class, own.Code, own.Message = unmet, codeOf(f), err.Error()
+		return &own
 	}
-	return &own
+	e := broker.AsError(err)
+	if e.Kind == broker.Unavailable {
+		return chain.AgainFor(unmet, afterOutage, "%v", err)
+	}
+	return chain.Fail(unmet, "%w", err).With(cmp.Or(e.Code, string(chain.UpstreamTransient)), nil)
+}
+
+func codeOf(f *chain.Failure) string { return cmp.Or(f.Code, string(f.Class)) }
+
+func isFailure(err error) bool {
+	_, is := errors.AsType[*chain.Failure](err)
+	return is
+}
+
+// task has a node do a task, once an attempt. The error says that the task has not ended, or failed.
+func (c *Chains) task(ctx context.Context, r *run, nodeID, taskType string, params any) error {
+	k, err := c.Records.Request(ctx, taskstage.Task{
+		Key: r.Key() + "/" + nodeID, NodeID: nodeID, RunID: r.ID, Type: taskType, Params: params,
+	})
+	switch {
+	case err != nil:
+		return failed(err)
+	case !k.Status.Ended():
+		return chain.Again(soon, "task %s (%s) of node %s is %s", k.ID, k.Type, nodeID, k.Status)
+	}
+	return failed(taskstage.Judge(k, unmet))
 }
 
 // reach moves the run's allocation to a status.
 func (c *Chains) reach(ctx context.Context, r *run, change Change) error {
 	change.RunID = r.ID
-	return failed(taskstage.Records(c.Records.Reach(ctx, r.State.AllocationID, change)))
+	return failed(c.Records.Reach(ctx, r.State.AllocationID, change))
 }
 
 // allocation reads the run's allocation.
 func (c *Chains) allocation(ctx context.Context, r *run) (broker.Allocation, error) {
 	a, err := c.Records.Allocation(ctx, r.State.AllocationID)
-	return a, failed(taskstage.Records(err))
+	return a, failed(err)
+}
+
+// keepFailure notes why the run gives up. At a retry of the rescue, the run's failure is the rescue's.
+func (s *Work) keepFailure(r *run) {
+	if r.Spent == 0 {
+		s.FailureCode, s.FailureMessage = codeOf(r.Failure), r.Failure.Message
+	}
+}
+
+// stays notes that a stage has nothing to do because of the allocation's status.
+func stays(r *run, a broker.Allocation) error {
+	r.AlreadyDone(nil, "allocation %s is %s", a.ID, a.Status)
+	return nil
 }

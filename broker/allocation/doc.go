@@ -2,13 +2,19 @@
 // allocation.provision and allocation.release, each for one allocation with all its nodes.
 //
 // Provision makes the tenant's account on each node by a signed task, and the allocation active. If
-// a node cannot be given, the allocation fails with the code of the failure, and each node on which
-// the account may be is turned over.
+// a node cannot be given, the allocation fails, and each node on which the account may be is turned
+// over.
 //
 // Release ends the account, has each node turned over by a run of its own, and waits for the
 // certificates. The allocation is released only with a certificate of each node. A turnover that
 // waits for a person makes the allocation release_failed. The next release goes on where the nodes
-// are: a node that was proven clean stays so, a stopped turnover is resumed.
+// are: a node that was proven clean stays so, a stopped turnover is resumed unless a person has
+// stopped it.
+//
+// Each stage goes by the allocation's status, not by what the run remembers: a broker may die after a
+// status was reached and before the run is saved, and the nodes of a released allocation may be another
+// tenant's a moment later. The code of a failed allocation is one of five, because the tenant sees it.
+// The run and the audit log have the failure itself.
 //
 // Status and claims are the store's (broker.TransitionAllocation judges), and so is the judgement
 // whether a node may be handed out (broker.Handout). The package knows neither quotas nor placement.

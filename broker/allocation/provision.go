@@ -1,59 +1,51 @@
 package allocation
 
 import (
-	"cmp"
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/taskstage"
+	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// codeCancelled is the code of an allocation whose run an operator has cancelled.
-const (
-	codeCancelled        = "provisioning_cancelled"
-	codeReleaseCancelled = "release_cancelled"
-)
-
-func (c *Chains) begin(ctx context.Context, r *run) error {
-	return c.reach(ctx, r, Change{To: broker.AllocationProvisioning, Reason: "the nodes are made ready"})
-}
+// unprovisioned are the statuses in which nodes are made ready.
+var unprovisioned = []broker.AllocationStatus{broker.AllocationRequested, broker.AllocationProvisioning}
 
 // provisionUsers makes the account on all nodes at once, and waits for all. The store judges each
 // node again in the transaction that queues its task.
 func (c *Chains) provisionUsers(ctx context.Context, r *run) error {
 	a, err := c.allocation(ctx, r)
-	if err != nil {
+	switch {
+	case err != nil:
+		return err
+	case !slices.Contains(unprovisioned, a.Status):
+		return stays(r, a)
+	}
+	if err := c.begin(ctx, r); err != nil {
 		return err
 	}
 	keys, err := c.Records.Keys(ctx, a)
 	if err != nil {
-		return failed(taskstage.Records(err))
+		return failed(err)
 	}
 	var waits error
 	for _, id := range r.State.NodeIDs {
 		if slices.Contains(r.State.Ready, id) {
 			continue
 		}
-		k, err := taskstage.Await(ctx, c.Records, taskstage.Task{
-			Key: r.Key() + "/" + id, NodeID: id, RunID: r.ID, Type: "allocation.provision_user",
-			Params: taskcatalog.ProvisionUserParams{
-				AllocationID: a.ID, Username: broker.AllocationAccount, SSHKeys: keys, Tenant: r.State.Tenant,
-			},
-		})
-		switch {
+		switch err := c.task(ctx, r, id, "allocation.provision_user", taskcatalog.ProvisionUserParams{
+			AllocationID: a.ID, Username: broker.AllocationAccount, SSHKeys: keys, Tenant: r.State.Tenant,
+		}); {
 		case isFailure(err):
-			return failed(err)
+			return err
 		case err != nil:
 			waits = err
-			continue
+		default:
+			r.State.Ready = append(r.State.Ready, id)
 		}
-		if err := failed(taskstage.Judge(k, unmet)); err != nil {
-			return err
-		}
-		r.State.Ready = append(r.State.Ready, id)
 	}
 	if waits != nil {
 		return waits
@@ -62,59 +54,125 @@ func (c *Chains) provisionUsers(ctx context.Context, r *run) error {
 	return nil
 }
 
+// begin leads an allocation to provisioning, from where it can become active or fail.
+func (c *Chains) begin(ctx context.Context, r *run) error {
+	return c.reach(ctx, r, Change{To: broker.AllocationProvisioning, Reason: "the nodes are made ready"})
+}
+
 func (c *Chains) activate(ctx context.Context, r *run) error {
+	a, err := c.allocation(ctx, r)
+	switch {
+	case err != nil:
+		return err
+	case a.Status != broker.AllocationProvisioning:
+		return stays(r, a)
+	}
 	return c.reach(ctx, r, Change{To: broker.AllocationActive, Reason: "the nodes are ready"})
 }
 
-// giveBack ends an allocation that could not be provisioned.
-func (c *Chains) giveBack(ctx context.Context, r *run) error {
-	r.State.Code = codeOf(r.Failure)
-	return c.fail(ctx, r, r.Failure.Message)
+// failAllocation ends an allocation that could not be provisioned. Its nodes are given back later: a
+// turnover refuses the node of a tenant.
+func (c *Chains) failAllocation(ctx context.Context, r *run) error {
+	r.State.keepFailure(r)
+	code := CodeNodeNotReady
+	if r.State.FailureCode == CodeKeyNotFound {
+		code = CodeKeyNotFound
+	}
+	return c.fail(ctx, r, code, r.State.FailureCode+": "+r.State.FailureMessage)
 }
 
-// cancelProvision ends an allocation whose run is cancelled. An allocation that is active stays so.
-func (c *Chains) cancelProvision(ctx context.Context, r *run) error {
-	r.State.Code = codeCancelled
-	return c.fail(ctx, r, "run "+r.ID+" was cancelled")
-}
-
-// fail gives the claims of an allocation back, and has each node turned over on which the account
-// may be. The allocation ends before the turnovers begin: a turnover refuses the node of a tenant.
-func (c *Chains) fail(ctx context.Context, r *run, reason string) error {
+// fail ends an allocation that is not active yet; another one stays as it is.
+func (c *Chains) fail(ctx context.Context, r *run, code, reason string) error {
 	a, err := c.allocation(ctx, r)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case !slices.Contains(unprovisioned, a.Status):
+		return stays(r, a)
 	}
 	for _, id := range r.State.NodeIDs {
 		if _, err := c.Records.Withdraw(ctx, id, r.ID, reason); err != nil {
-			return failed(taskstage.Records(err))
+			return failed(err)
 		}
 	}
-	if a.Status == broker.AllocationRequested { // only an allocation in provisioning can fail
-		if err := c.begin(ctx, r); err != nil {
-			return err
-		}
-	}
-	if err := c.reach(ctx, r, Change{To: broker.AllocationFailed, Code: r.State.Code, Reason: reason}); err != nil {
+	if err := c.begin(ctx, r); err != nil { // only an allocation in provisioning can fail
 		return err
 	}
-	begun := 0
-	for _, id := range r.State.NodeIDs {
-		account, err := c.Records.Account(ctx, a, id)
-		if err != nil {
-			return failed(taskstage.Records(err))
-		}
-		if account == NoAccount {
-			continue
-		}
-		if err := c.Records.TurnOver(ctx, a, id, "allocation "+a.ID+" failed: "+r.State.Code); err != nil {
-			return failed(taskstage.Records(err))
-		}
-		begun++
+	return c.reach(ctx, r, Change{To: broker.AllocationFailed, Code: code, Reason: reason})
+}
+
+// cancelProvision ends an allocation whose run is cancelled, and gives its nodes back.
+func (c *Chains) cancelProvision(ctx context.Context, r *run) error {
+	if err := c.fail(ctx, r, CodeProvisioningCancelled, "run "+r.ID+" was cancelled"); err != nil {
+		return err
 	}
-	r.Note(map[string]any{"code": r.State.Code, "turnovers": begun}, "allocation %s failed: %s; %d nodes are turned over", a.ID, r.State.Code,
-		begun)
+	return c.giveBack(ctx, r)
+}
+
+// giveBack has each node of a failed allocation turned over that may have the account. The turnovers
+// are not waited for.
+func (c *Chains) giveBack(ctx context.Context, r *run) error {
+	a, err := c.allocation(ctx, r)
+	switch {
+	case err != nil:
+		return err
+	case a.Status != broker.AllocationFailed:
+		return stays(r, a)
+	}
+	var waits, wrong error
+	for _, id := range r.State.NodeIDs {
+		switch err := c.giveNodeBack(ctx, r, a, id); {
+		case isFailure(err):
+			wrong = errors.Join(wrong, err)
+		case err != nil:
+			waits = err
+		}
+	}
+	switch {
+	case wrong != nil: // the other nodes are given back although one cannot be
+		return failed(wrong)
+	case waits != nil:
+		return waits
+	}
+	r.Note(map[string]any{"code": a.Code, "turnovers": len(r.State.Begun)}, "allocation %s failed (%s); %d turnovers were begun", a.ID,
+		a.Code, len(r.State.Begun))
 	return nil
 }
 
-func codeOf(f *chain.Failure) string { return cmp.Or(f.Code, string(f.Class)) }
+func (c *Chains) giveNodeBack(ctx context.Context, r *run, a broker.Allocation, nodeID string) error {
+	account, err := c.Records.Account(ctx, a, nodeID)
+	if err != nil {
+		return failed(err)
+	}
+	if account == NoAccount || account == NodeGone || slices.Contains(r.State.Begun, nodeID) {
+		return nil
+	}
+	holder, err := c.Records.Holder(ctx, nodeID)
+	switch {
+	case err != nil:
+		return failed(err)
+	case holder != nil && turnsOver(holder):
+		return nil
+	case holder != nil:
+		return chain.Again(soon, "run %s has node %s, and is %s", holder.ID, nodeID, holder.Status)
+	}
+	return c.beginTurnover(ctx, r, a, nodeID, "allocation "+a.ID+" failed")
+}
+
+// beginTurnover begins the turnover of a node, or waits for the run that was faster.
+func (c *Chains) beginTurnover(ctx context.Context, r *run, a broker.Allocation, nodeID, cause string) error {
+	begun, err := c.Records.TurnOver(ctx, a, nodeID, cause)
+	switch {
+	case err != nil:
+		return failed(err)
+	case !begun:
+		return chain.Again(soon, "another run has node %s", nodeID)
+	}
+	r.State.Begun = append(r.State.Begun, nodeID)
+	return nil
+}
+
+// turnsOver reports whether a run leads its node to a certificate, or out of the fleet.
+func turnsOver(r *chain.Record) bool {
+	return broker.RunKindOf(r.Kind).TurnsOver && r.Kind != turnover.StorageCleanup.Kind()
+}

@@ -7,39 +7,34 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
-	"github.com/hostler/hostler/broker/taskstage"
+	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 // endUsers ends the account on all nodes at once, and waits for all.
 func (c *Chains) endUsers(ctx context.Context, r *run) error {
 	a, err := c.allocation(ctx, r)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case a.Status != broker.AllocationReleasing:
+		return stays(r, a)
 	}
 	var waits, wrong error
-	ended := 0
 	for _, id := range r.State.NodeIDs {
 		switch account, err := c.Records.Account(ctx, a, id); {
 		case err != nil:
-			return failed(taskstage.Records(err))
+			return failed(err)
 		case account != AccountLives:
 			continue
 		}
-		k, err := taskstage.Await(ctx, c.Records, taskstage.Task{
-			Key: r.Key() + "/" + id, NodeID: id, RunID: r.ID, Type: "allocation.revoke_user",
-			Params: taskcatalog.RevokeUserParams{
-				AllocationID: a.ID, Username: broker.AllocationAccount, GraceSeconds: r.State.GraceSeconds,
-			},
-		})
-		switch {
+		switch err := c.task(ctx, r, id, "allocation.revoke_user", taskcatalog.RevokeUserParams{
+			AllocationID: a.ID, Username: broker.AllocationAccount, GraceSeconds: r.State.GraceSeconds,
+		}); {
 		case isFailure(err):
-			wrong = err
+			wrong = errors.Join(wrong, err)
 		case err != nil:
 			waits = err
-		default:
-			wrong = errors.Join(wrong, taskstage.Judge(k, unmet))
-			ended++
 		}
 	}
 	switch {
@@ -48,19 +43,23 @@ func (c *Chains) endUsers(ctx context.Context, r *run) error {
 	case wrong != nil:
 		return failed(wrong)
 	}
-	r.Note(map[string]any{"nodes": ended}, "the tenant's account was ended on %d nodes", ended)
+	r.Note(nil, "no node has the tenant's account")
 	return nil
 }
 
-// turnOver has each node turned over, and releases the allocation when each node is proven clean.
+// turnOver has each node turned over, and releases the allocation when each node is proven clean. After
+// the release, its nodes are another tenant's: nothing is looked at any more.
 func (c *Chains) turnOver(ctx context.Context, r *run) error {
 	a, err := c.allocation(ctx, r)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case a.Status != broker.AllocationReleasing:
+		return stays(r, a)
 	}
 	proven, err := c.Records.Proven(ctx, a)
 	if err != nil {
-		return failed(taskstage.Records(err))
+		return failed(err)
 	}
 	var waits, stopped error
 	certificates := []string{}
@@ -71,8 +70,8 @@ func (c *Chains) turnOver(ctx context.Context, r *run) error {
 		}
 		err := c.turnNodeOver(ctx, r, a, id)
 		if isFailure(err) {
-			stopped = err
-		} else if err != nil {
+			stopped = errors.Join(stopped, err)
+		} else {
 			waits = err
 		}
 	}
@@ -97,13 +96,19 @@ func (c *Chains) turnNodeOver(ctx context.Context, r *run, a broker.Allocation, 
 	holder, err := c.Records.Holder(ctx, nodeID)
 	switch {
 	case err != nil:
-		return taskstage.Records(err)
+		return failed(err)
+	case holder == nil && slices.Contains(r.State.Begun, nodeID):
+		return chain.Fail(unmet, "the turnover of node %s ended, and the node is not proven clean (hostler node show %s)", nodeID, nodeID).
+			With("turnover_ended", map[string]any{"node_id": nodeID})
 	case holder == nil:
-		return c.beginTurnover(ctx, r, a, nodeID)
+		if err := c.beginTurnover(ctx, r, a, nodeID, "allocation "+a.ID+" is released"); err != nil {
+			return err
+		}
+		return chain.Again(soon, "the turnover of node %s begins", nodeID)
 	case !holder.Status.Stopped():
 		r.State.follow(holder.ID)
 		return chain.Again(soon, "run %s has node %s, and is %s at %s", holder.ID, nodeID, holder.Status, holder.Stage)
-	case slices.Contains(r.State.Followed, holder.ID) || !broker.RunKindOf(holder.Kind).TurnsOver:
+	case slices.Contains(r.State.Followed, holder.ID) || !mayResume(holder):
 		code := "turnover_stopped"
 		if holder.Failure != nil {
 			code = codeOf(holder.Failure)
@@ -112,23 +117,17 @@ func (c *Chains) turnNodeOver(ctx context.Context, r *run, a broker.Allocation, 
 			holder.Stage, code, broker.RunKindOf(holder.Kind).Command("show "+holder.ID)).
 			With(code, map[string]any{"node_id": nodeID, "run_id": holder.ID})
 	}
-	if err := taskstage.Records(c.Records.Resume(ctx, holder.ID, "allocation "+a.ID+" is released")); err != nil {
-		return err
+	if err := c.Records.Resume(ctx, holder.ID, "allocation "+a.ID+" is released"); err != nil {
+		return failed(err)
 	}
 	r.State.follow(holder.ID)
 	return chain.Again(soon, "run %s of node %s was resumed", holder.ID, nodeID)
 }
 
-func (c *Chains) beginTurnover(ctx context.Context, r *run, a broker.Allocation, nodeID string) error {
-	if slices.Contains(r.State.Begun, nodeID) {
-		return chain.Fail(unmet, "the turnover of node %s ended, and the node is not proven clean (hostler node show %s)", nodeID, nodeID).
-			With("turnover_ended", map[string]any{"node_id": nodeID})
-	}
-	if err := taskstage.Records(c.Records.TurnOver(ctx, a, nodeID, "allocation "+a.ID+" is released")); err != nil {
-		return err
-	}
-	r.State.Begun = append(r.State.Begun, nodeID)
-	return chain.Again(soon, "the turnover of node %s begins", nodeID)
+// mayResume reports whether a release may let a stopped run go on: a turnover that leads back into
+// service, and that no person has stopped.
+func mayResume(r *chain.Record) bool {
+	return turnsOver(r) && r.Kind != turnover.FullDecommission.Kind() && (r.Failure == nil || r.Failure.Code != chain.CodeMarked)
 }
 
 func (s *Work) follow(runID string) {
@@ -139,17 +138,22 @@ func (s *Work) follow(runID string) {
 
 // giveUp leaves the release to a person. The nodes stay with the allocation.
 func (c *Chains) giveUp(ctx context.Context, r *run) error {
-	r.State.Code = codeOf(r.Failure)
-	return c.reach(ctx, r, Change{To: broker.AllocationReleaseFailed, Code: r.State.Code, Reason: r.Failure.Message})
+	r.State.keepFailure(r)
+	return c.failRelease(ctx, r, CodeCleaningFailed, r.State.FailureCode+": "+r.State.FailureMessage)
 }
 
 // cancelRelease leaves the release to a person, too. Turnovers that have begun go on.
 func (c *Chains) cancelRelease(ctx context.Context, r *run) error {
-	r.State.Code = codeReleaseCancelled
-	return c.reach(ctx, r, Change{To: broker.AllocationReleaseFailed, Code: r.State.Code, Reason: "run " + r.ID + " was cancelled"})
+	return c.failRelease(ctx, r, CodeReleaseCancelled, "run "+r.ID+" was cancelled")
 }
 
-func isFailure(err error) bool {
-	_, is := errors.AsType[*chain.Failure](err)
-	return is
+func (c *Chains) failRelease(ctx context.Context, r *run, code, reason string) error {
+	a, err := c.allocation(ctx, r)
+	switch {
+	case err != nil:
+		return err
+	case a.Status != broker.AllocationReleasing:
+		return stays(r, a)
+	}
+	return c.reach(ctx, r, Change{To: broker.AllocationReleaseFailed, Code: code, Reason: reason})
 }

@@ -35,6 +35,12 @@ type world struct {
 	keys   []string
 	proofs map[string]proof // by node
 	went   []string         // statuses that allocations reached, in order
+	// next is asked for the nodes of an allocation at the moment of its release; empty: nothing.
+	next string
+	// held are runs of other kinds that have nodes. refuse is a node whose turnover is refused.
+	held    map[string]*chain.Record
+	refuse  string
+	resumed []string
 }
 
 // proof is the certificate on which a node was last handed out.
@@ -195,7 +201,7 @@ func (w *world) Request(ctx context.Context, t taskstage.Task) (broker.Task, err
 
 func (w *world) of(nodeID string) string {
 	for _, a := range w.all {
-		if slices.Contains(a.NodeIDs, nodeID) {
+		if slices.Contains(a.NodeIDs, nodeID) && !a.Status.Ended() {
 			return a.ID
 		}
 	}
@@ -234,6 +240,11 @@ func (w *world) Reach(_ context.Context, id string, c allocation.Change) error {
 	a.Reach(c.To, w.clock.Now())
 	*w.all[id] = a
 	w.went = append(w.went, string(c.To))
+	if c.To == broker.AllocationReleased && w.next != "" {
+		next := &broker.Allocation{ID: w.next, ProjectID: "p-2", Nodes: a.Nodes, Site: "dc1", KeyIDs: a.KeyIDs, NodeIDs: a.NodeIDs}
+		next.Reach(broker.AllocationRequested, w.clock.Now())
+		w.all[w.next], w.next = next, ""
+	}
 	return nil
 }
 
@@ -270,6 +281,9 @@ func (w *world) Proven(_ context.Context, a broker.Allocation) (map[string]strin
 }
 
 func (w *world) Holder(ctx context.Context, nodeID string) (*chain.Record, error) {
+	if r := w.held[nodeID]; r != nil {
+		return r, nil
+	}
 	all, err := w.store.Runs(ctx, chain.Filter{Kind: broker.TurnoverKinds, Limit: 1000})
 	for _, r := range all {
 		var s turnover.Turnover
@@ -283,9 +297,15 @@ func (w *world) Holder(ctx context.Context, nodeID string) (*chain.Record, error
 	return nil, err
 }
 
-func (w *world) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) error {
+func (w *world) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) (bool, error) {
+	switch {
+	case w.held[nodeID] != nil:
+		return false, nil
+	case w.refuse == nodeID:
+		return false, broker.Errorf(broker.Refused, "node_status", "cannot turn over node %s", nodeID)
+	}
 	if slices.Contains([]broker.AllocationStatus{broker.AllocationProvisioning, broker.AllocationActive}, w.all[a.ID].Status) {
-		return broker.Errorf(broker.Refused, "allocation_live", "allocation %s holds node %s", a.ID, nodeID)
+		return false, broker.Errorf(broker.Refused, "allocation_live", "allocation %s holds node %s", a.ID, nodeID)
 	}
 	policy := broker.DefaultPolicy()
 	policy.AcceptSystemDisk, policy.DrainTimeoutSeconds = true, 300
@@ -293,18 +313,19 @@ func (w *world) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause
 		Mode: turnover.SoftReset, Reason: cause, RequestedBy: "system", ForceRelease: true, Ends: []string{a.ID},
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	_, err = w.engine.Start(ctx, chain.Start{
 		Kind: turnover.SoftReset.Kind(), Site: "dc1", Subject: s.Hostname, State: s, Locks: locks, RequestedBy: "system",
 	})
 	if _, taken := errors.AsType[*chain.Locked](err); taken {
-		return nil
+		return false, nil
 	}
-	return err
+	return err == nil, err
 }
 
 func (w *world) Resume(ctx context.Context, runID, reason string) error {
+	w.resumed = append(w.resumed, runID)
 	_, err := w.engine.Act(ctx, chain.Order{ID: runID, Actor: chain.Actor{Name: "system"}, Action: chain.Resume, Reason: reason, OnlyStopped: true})
 	if _, no := errors.AsType[*chain.Refused](err); no {
 		return nil

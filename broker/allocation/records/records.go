@@ -55,6 +55,10 @@ func (r *Records) Keys(ctx context.Context, a broker.Allocation) ([]string, erro
 
 // Account implements allocation.Records.
 func (r *Records) Account(ctx context.Context, a broker.Allocation, nodeID string) (allocation.Account, error) {
+	n, err := r.DB.Node(ctx, nodeID)
+	if err != nil || n.Status == broker.Deleted {
+		return allocation.NodeGone, err
+	}
 	switch o, err := r.DB.OccupantOf(ctx, a.ID, nodeID); {
 	case err != nil || o == nil:
 		return allocation.NoAccount, err
@@ -80,32 +84,32 @@ func (r *Records) Holder(ctx context.Context, nodeID string) (*chain.Record, err
 }
 
 // TurnOver implements allocation.Records.
-func (r *Records) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) error {
+func (r *Records) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) (begun bool, err error) {
 	n, err := r.DB.Node(ctx, nodeID)
 	if err != nil {
-		return err
+		return false, err
 	}
 	at, err := r.Starts.Place(ctx, n, "")
 	if err != nil {
-		return err
+		return false, err
 	}
 	mode, err := r.mode(ctx, a, n, at)
 	if err != nil {
-		return err
+		return false, err
 	}
 	state, locks, err := turnover.New(n, at, turnover.Request{
 		Mode: mode, Reason: taskcatalog.Clean(cause, 500), RequestedBy: broker.System.Name, ForceRelease: true, Ends: []string{a.ID},
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	_, err = r.Starts.Runs.Start(ctx, turnoverrecords.NewStart(n, state, locks, turnoverrecords.Requester{
 		Name: broker.System.Name, CorrelationID: a.ID,
 	}))
 	if _, taken := errors.AsType[*chain.Locked](err); taken {
-		return nil
+		return false, nil
 	}
-	return err
+	return err == nil, err
 }
 
 // mode is how a node is turned over after an allocation. A node on which the tenant had root needs a

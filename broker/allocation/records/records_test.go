@@ -312,7 +312,7 @@ func TestACertificateThatFallsShortReleasesNothing(t *testing.T) {
 		s.certified = false
 		s.release("a-1")
 		s.settle()
-		a := s.stands("a-1", broker.AllocationReleaseFailed, "policy_not_met")
+		a := s.stands("a-1", broker.AllocationReleaseFailed, "cleaning_failed")
 		if !a.ReleasedAt.IsZero() || len(a.CertificateIDs) > 0 {
 			s.Errorf("it is released: %+v", a)
 		}

@@ -60,8 +60,9 @@ func (w *Watch) look(ctx context.Context) error {
 
 func (w *Watch) begin(ctx context.Context, a broker.Allocation) error {
 	policy, err := w.policyOf(ctx, a)
-	if err != nil {
-		return err
+	if err != nil { // an allocation without a run would wait with nobody told
+		w.Log.Warn("cannot read the policy of an allocation's nodes, the default policy is used", zap.String("allocation", a.ID), zap.Error(err))
+		policy = broker.DefaultPolicy()
 	}
 	kind := broker.ProvisionKind
 	if a.Status == broker.AllocationReleasing {
