@@ -18,7 +18,7 @@ const (
 func Path(route string) string {
 	noun, _, _ := strings.Cut(strings.TrimPrefix(route, "/"), "/")
 	switch noun, _, _ = strings.Cut(noun, "?"); noun {
-	case "organisations", "projects", "members":
+	case "organisations", "projects", "members", "sign-in":
 		return TenantPrefix + route
 	}
 	return Prefix + route

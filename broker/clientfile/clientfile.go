@@ -26,10 +26,12 @@ type File struct {
 	Broker    string `yaml:"broker"`               // https://host:port of the operators' listener
 	CA        string `yaml:"ca"`                   // the root certificate, PEM
 	TokenFile string `yaml:"token_file,omitempty"` // absolute, or relative to the client file
+	// SignInFile is a person's sign-in, instead of a token; absolute, or relative to the client file.
+	SignInFile string `yaml:"sign_in_file,omitempty"`
 }
 
-// Load reads and checks a client file. Load resolves a relative TokenFile against the folder of the
-// client file. Codes: config_not_found, config_invalid.
+// Load reads and checks a client file. Load resolves a relative TokenFile or SignInFile against the
+// folder of the client file. Codes: config_not_found, config_invalid.
 func Load(path string) (*File, error) {
 	raw, err := readBounded(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,8 +51,10 @@ func Load(path string) (*File, error) {
 	if err := f.check(); err != nil {
 		return nil, broker.Errorf(broker.Invalid, "config_invalid", "cannot use %s: %v (write it again with hostler login)", path, err)
 	}
-	if f.TokenFile != "" && !filepath.IsAbs(f.TokenFile) {
-		f.TokenFile = filepath.Join(filepath.Dir(path), f.TokenFile)
+	for _, beside := range []*string{&f.TokenFile, &f.SignInFile} {
+		if *beside != "" && !filepath.IsAbs(*beside) {
+			*beside = filepath.Join(filepath.Dir(path), *beside)
+		}
 	}
 	return &f, nil
 }
@@ -62,6 +66,9 @@ func (f *File) check() error {
 	}
 	if _, err := f.Roots(); err != nil {
 		return fmt.Errorf("ca: %w", err)
+	}
+	if f.TokenFile != "" && f.SignInFile != "" {
+		return errors.New("token_file and sign_in_file are both there, and one of them counts")
 	}
 	if f.TokenFile == "-" {
 		return errors.New("token_file must name a file, and - would mean the stdin of the program that reads it")

@@ -62,6 +62,7 @@ func TestABadClientFileIsRefused(t *testing.T) {
 		"a password":     "broker: https://u:p@b:1\n" + ca,
 		"no root":        "broker: https://b:1\n",
 		"a damaged root": "broker: https://b:1\nca: x\n",
+		"two ways in":    "broker: https://b:1\ntoken_file: a\nsign_in_file: b\n" + ca,
 		"stdin":          "broker: https://b:1\ntoken_file: \"-\"\n" + ca,
 		"too large":      "broker: https://b:1\n" + ca + strings.Repeat("#", maxFile),
 	} {
@@ -124,5 +125,26 @@ func TestASecretFromStdinIsReadWholeOrNotAtAll(t *testing.T) {
 	}
 	if _, err := ReadSecret("-", strings.NewReader(strings.Repeat("x", maxFile+1))); broker.AsError(err).Code != "token_file_unreadable" {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestASignInIsReadBackOrRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "dc1.sign-in")
+	want := SignIn{ClientID: "hostler", TokenEndpoint: "https://id.example/token", IDToken: "a.b.c", RefreshToken: "r"}
+	if err := want.Write(path); err != nil {
+		t.Fatal(err)
+	}
+	info, err := os.Stat(path)
+	got, failed := ReadSignIn(path)
+	if err != nil || failed != nil || info.Mode().Perm() != 0o600 || got.IDToken != want.IDToken || got.RefreshToken != want.RefreshToken {
+		t.Errorf("%v, %+v, %v, %v", info.Mode(), got, err, failed)
+	}
+	for text, code := range map[string]string{"": "sign_in_malformed", "{}": "sign_in_malformed", `{"id_token": "secret", "x`: "sign_in_malformed"} {
+		if err := WritePrivate(path, []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadSignIn(path); codeOf(t, err) != code || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }

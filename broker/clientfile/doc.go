@@ -5,8 +5,8 @@
 //
 // # Rules
 //
-//   - client.yaml holds no secret. The token is in a separate file beside it, readable only by the
-//     file's owner.
+//   - client.yaml holds no secret. The token, or a person's sign-in, is in a separate file beside it,
+//     readable only by the file's owner.
 //   - The whole root certificate is pinned, so nothing is looked up or trusted at first use. During
 //     a rotation of the root there are two roots: the broker keeps its own file up to date, and the
 //     CLI learns the new root from a broker that the old root still verifies.

@@ -79,6 +79,8 @@ var only = []struct {
 	{"github.com/ebitengine/purego", []string{"agent/gpu"}},
 	{"github.com/coreos/go-oidc", []string{"broker/operators/oidc"}},
 	{"github.com/go-jose/go-jose", []string{"broker/operators/oidc"}},
+	{"golang.org/x/oauth2", []string{"broker/cmd/hostler/signin"}},
+	{"github.com/zitadel/oidc", []string{"test/oidcprovider"}},
 	{"github.com/canonical/gomaasclient", []string{"broker/maas"}},
 	{"github.com/pkg/sftp", []string{"broker/sshseed"}},
 	{"github.com/creack/pty", []string{"agent/terminal"}},

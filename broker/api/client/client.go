@@ -32,10 +32,12 @@ const (
 
 // Options name the broker and the caller.
 type Options struct {
-	Broker  string         // https://host:port
-	Roots   *x509.CertPool // the broker's chain must lead to one of these
-	Token   string         // bearer token
-	Version string         // of the program, for the broker's log
+	Broker string         // https://host:port
+	Roots  *x509.CertPool // the broker's chain must lead to one of these
+	Token  string         // bearer token
+	// Fresh returns the bearer token of each request, such as an ID token that is renewed. Nil: Token.
+	Fresh   func(ctx context.Context) (string, error)
+	Version string // of the program, for the broker's log
 	Now     func() time.Time
 	// Backoff is the first wait before a repeat, doubled each time. Zero means 200 ms.
 	Backoff time.Duration
@@ -175,7 +177,9 @@ func (c *Client) send(ctx context.Context, r call, body io.Reader) (*http.Respon
 	if r.key != "" {
 		req.Header.Set("Idempotency-Key", r.key)
 	}
-	req.Header.Set("Authorization", "Bearer "+c.opts.Token)
+	if err := c.authorize(ctx, req.Header); err != nil {
+		return nil, err
+	}
 	req.Header.Set("User-Agent", "hostler/"+c.opts.Version)
 	res, err := c.http.Do(req)
 	if err != nil {
@@ -190,6 +194,21 @@ func (c *Client) send(ctx context.Context, r call, body io.Reader) (*http.Respon
 		return nil, problemOf(res)
 	}
 	return res, nil
+}
+
+// authorize sets the bearer token of a request. Without one the request is a stranger's.
+func (c *Client) authorize(ctx context.Context, h http.Header) error {
+	token := c.opts.Token
+	if c.opts.Fresh != nil {
+		var err error
+		if token, err = c.opts.Fresh(ctx); err != nil {
+			return err
+		}
+	}
+	if token != "" {
+		h.Set("Authorization", "Bearer "+token)
+	}
+	return nil
 }
 
 func (c *Client) decode(res *http.Response, out any) error {

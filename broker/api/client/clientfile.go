@@ -15,7 +15,7 @@ func FromFile(path string) (*Client, error) {
 	}
 	if file.TokenFile == "" {
 		return nil, broker.Errorf(broker.Unauthorized, "token_missing",
-			"cannot use %s: it names no token file (write it again with hostler login)", path)
+			"cannot use %s: it names no token file (write it again with hostler login --token-file; a program does not sign in)", path)
 	}
 	token, err := clientfile.ReadToken(file.TokenFile, nil)
 	if err != nil {

@@ -7,6 +7,12 @@ import (
 	"github.com/hostler/hostler/broker/api"
 )
 
+// SignIn says where and how people sign in to the broker. It needs no token. Codes:
+// oidc_not_configured, oidc_unavailable, oidc_no_device_code.
+func (c *Client) SignIn(ctx context.Context) (*api.SignIn, error) {
+	return fetch[api.SignIn](ctx, c, "/sign-in", nil)
+}
+
 // Tokens lists the operators' tokens without their secrets, revoked and expired tokens included.
 func (c *Client) Tokens(ctx context.Context) (*api.TokenList, error) {
 	return fetch[api.TokenList](ctx, c, "/tokens", nil)

@@ -35,13 +35,12 @@ func (a *app) connect() (*client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	token, err := a.bearer(file.TokenFile)
+	remote, err := a.clientOfFile(file)
 	if err != nil {
 		return nil, err
 	}
-	remote, err := a.clientOf(file, token)
 	a.contacted = &contacted{api: remote, path: path}
-	return remote, err
+	return remote, nil
 }
 
 func (a *app) clientOf(file *clientfile.File, token string) (*client.Client, error) {

@@ -93,11 +93,12 @@ type contextView struct {
 	Broker    string `json:"broker"`
 	CASHA256  string `json:"ca_sha256"`
 	TokenFile string `json:"token_file,omitempty"`
+	SignIn    string `json:"sign_in_file,omitempty"`
 	File      string `json:"file"`
 }
 
 func viewOf(name, current, path string, f *clientfile.File) contextView {
-	v := contextView{Name: name, Current: name == current, Broker: f.Broker, TokenFile: f.TokenFile, File: path}
+	v := contextView{Name: name, Current: name == current, Broker: f.Broker, TokenFile: f.TokenFile, SignIn: f.SignInFile, File: path}
 	if root, err := f.Root(); err == nil {
 		v.CASHA256 = pki.Fingerprint(root)
 	}
@@ -187,7 +188,7 @@ func contextShowCommand(a *app) *cobra.Command {
 				v.Name, v.Current = "", false // a file outside the contexts has no context name
 			}
 			return a.show(v, []string{v.Broker}, func(p *render.Page) {
-				p.Fields("context", v.Name, "broker", v.Broker, "root", "sha256:"+v.CASHA256, "token file", v.TokenFile,
+				p.Fields("context", v.Name, "broker", v.Broker, "root", "sha256:"+v.CASHA256, "token file", v.TokenFile, "sign-in file", v.SignIn,
 					"client file", v.File)
 			})
 		},

@@ -69,17 +69,12 @@ func (a *app) examine(ctx context.Context) []finding {
 	}
 	say("client file", "ok", "%s", path)
 	a.examineRoot(file, say)
-	token, err := a.bearer(file.TokenFile)
+	remote, err := a.clientOfFile(file)
 	if err != nil {
 		say("token", "fail", "%v", err)
 		return found
 	}
 	say("token", "ok", "found")
-	remote, err := a.clientOf(file, token)
-	if err != nil {
-		say("broker", "fail", "%v", err)
-		return found
-	}
 	who, err := remote.Whoami(ctx)
 	if err != nil {
 		say("broker", "fail", "%v", err)

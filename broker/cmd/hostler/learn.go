@@ -45,8 +45,10 @@ func (a *app) learnRoots(ctx context.Context) {
 	}
 	roots := merged(had, rootsOf(now))
 	file.CA = string(pki.MarshalCerts(roots...))
-	if dir := filepath.Dir(a.contacted.path); filepath.Dir(file.TokenFile) == dir {
-		file.TokenFile = filepath.Base(file.TokenFile) // relative, as before, if the two files lie together
+	for _, beside := range []*string{&file.TokenFile, &file.SignInFile} {
+		if filepath.Dir(*beside) == filepath.Dir(a.contacted.path) {
+			*beside = filepath.Base(*beside) // relative, as before, if the two files lie together
+		}
 	}
 	if err := file.Write(a.contacted.path); err != nil {
 		a.note("warning: the root certificates of %s have changed, and %s cannot be written: %v (log in again before the rotation is finished)", file.Broker, a.contacted.path, err)

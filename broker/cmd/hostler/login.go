@@ -22,19 +22,33 @@ import (
 
 func loginCommand(a *app) *cobra.Command {
 	var address, pin, caFile string
+	var byCode bool
 	c := &cobra.Command{
-		Use:   "login --broker URL --token-file FILE|-",
+		Use:   "login --broker URL (--token-file FILE|- | --oidc)",
 		Short: "save a broker and a token as a context",
 		Long: `Save a broker and a token as a context, and make it the current context.
 
 The broker's root certificate is pinned: by its fingerprint (--ca-sha256; the broker
 prints it, and hostler context show shows it), by a file (--ca-file), or, on a
-terminal, by your confirmation of the fingerprint.`,
-		Example: "  hostler login --broker https://broker.example:7440 --ca-sha256 FINGERPRINT --token-file admin.token",
-		Args:    exactly(),
+terminal, by your confirmation of the fingerprint.
+
+With --oidc a person signs in at the provider that the broker names: open the address
+that is printed, and enter the code. The sign-in is kept beside the context, mode 0600,
+and is renewed by itself until the provider ends it. Without --broker, --oidc signs in
+again to a context that is there.`,
+		Example: "  hostler login --broker https://broker.example:7440 --ca-sha256 FINGERPRINT --token-file admin.token\n" +
+			"  hostler login --broker https://broker.example:7440 --ca-sha256 FINGERPRINT --oidc",
+		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			if a.config != "" {
 				return usage("cannot use --config with login: it writes a context (use --context to name it)")
+			}
+			if byCode && address == "" {
+				path, name, file, err := a.knownBroker()
+				if err != nil {
+					return err
+				}
+				return a.loginByCode(c.Context(), path, name, file)
 			}
 			base, err := brokerURL(address)
 			if err != nil {
@@ -55,32 +69,42 @@ terminal, by your confirmation of the fingerprint.`,
 			if err != nil {
 				return err
 			}
-			token, err := a.bearer("")
-			if err != nil {
-				return err
+			file := &clientfile.File{Broker: base.String(), CA: string(pki.MarshalCerts(root))}
+			if byCode {
+				return a.loginByCode(c.Context(), path, name, file)
 			}
-			file := &clientfile.File{Broker: base.String(), CA: string(pki.MarshalCerts(root)), TokenFile: name + ".token"}
-			remote, err := a.clientOf(file, token)
-			if err != nil {
-				return err
-			}
-			who, err := remote.Whoami(c.Context())
-			if err != nil {
-				return err
-			}
-			if err := saveContext(path, name, file, token); err != nil {
-				return broker.Errorf(broker.Internal, "config_unwritable", "cannot write context %s: %v", name, err)
-			}
-			a.contacted = &contacted{api: remote, path: path}
-			return a.show(who, []string{name}, func(p *render.Page) {
-				p.Line("logged in to " + file.Broker + " as " + who.Name + " (" + who.Role + tokenOfTenant(*who) + "), context " + name)
-			})
+			return a.loginWithToken(c.Context(), path, name, file)
 		},
 	}
 	c.Flags().StringVar(&address, "broker", "", "the broker's address, `https://HOST:PORT`")
 	c.Flags().StringVar(&pin, "ca-sha256", "", "hex SHA-256 of the broker's root certificate")
+	c.Flags().BoolVar(&byCode, "oidc", false, "sign in at the broker's OpenID Connect provider, by a code")
 	c.Flags().StringVar(&caFile, "ca-file", "", "the broker's root certificate, PEM `FILE`")
 	return c
+}
+
+// loginWithToken saves the context once the broker has accepted the token that the caller names.
+func (a *app) loginWithToken(ctx context.Context, path, name string, file *clientfile.File) error {
+	token, err := a.bearer("")
+	if err != nil {
+		return err
+	}
+	file.TokenFile = name + ".token"
+	remote, err := a.clientOf(file, token)
+	if err != nil {
+		return err
+	}
+	who, err := remote.Whoami(ctx)
+	if err != nil {
+		return err
+	}
+	if err := saveContext(path, name, file, token); err != nil {
+		return broker.Errorf(broker.Internal, "config_unwritable", "cannot write context %s: %v", name, err)
+	}
+	a.contacted = &contacted{api: remote, path: path}
+	return a.show(who, []string{name}, func(p *render.Page) {
+		p.Line("logged in to " + file.Broker + " as " + who.Name + " (" + who.Role + tokenOfTenant(*who) + "), context " + name)
+	})
 }
 
 func brokerURL(address string) (*url.URL, error) {
@@ -108,10 +132,14 @@ func saveContext(path, name string, file *clientfile.File, token string) error {
 	if err := clientfile.WritePrivate(filepath.Join(dir, file.TokenFile), []byte(token+"\n")); err != nil {
 		return err
 	}
+	return saveFile(path, name, file)
+}
+
+func saveFile(path, name string, file *clientfile.File) error {
 	if err := file.Write(path); err != nil {
 		return err
 	}
-	return clientfile.WritePrivate(filepath.Join(dir, "current"), []byte(name+"\n"))
+	return clientfile.WritePrivate(filepath.Join(filepath.Dir(path), "current"), []byte(name+"\n"))
 }
 
 // pinRoot finds the root certificate to pin. A certificate from the network is accepted only if its
