@@ -336,6 +336,11 @@ func TestNoTurnoverTakesTheNodeOfAnAllocation(t *testing.T) {
 			if now := must(db.Node(ctx, n.ID))(t); now.TurnoverOwed || audited(t, db, "turnover.begin", "allocation_live") != refusals {
 				t.Errorf("%s: a turnover is owed, or the refusal is not on record", a.Status)
 			}
+			_, err = db.ForceRelease(ctx, admin, turn(n, "r-1"), "a-2")
+			refused(t, err, "allocation_live")
+			if audited(t, db, "allocation.force_release", "allocation_live") != refusals {
+				t.Errorf("%s: the refusal of a release by force is not on record", a.Status)
+			}
 		}
 		kept()
 		for _, c := range []store.AllocationChange{toProvisioning, toActive} {
@@ -343,6 +348,7 @@ func TestNoTurnoverTakesTheNodeOfAnAllocation(t *testing.T) {
 			kept()
 		}
 		walk(t, db, a, toReleasing)
+		must(db.ForceRelease(ctx, admin, turn(n, "r-1")))(t)
 		must(db.BeginTurnover(ctx, admin, turn(n, "r-1")))(t)
 	})
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {

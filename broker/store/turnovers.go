@@ -47,21 +47,9 @@ func (db *DB) BeginTurnover(ctx context.Context, actor broker.Actor, u Turnover,
 				"cannot turn over node %s: its status should still be %s, and is %s (%s)", n.ID, u.From, n.Status,
 				n.StatusReason), entry(actor, "turnover.begin", n.ID))
 		}
-		live, err := occupants(ctx, t, n.ID, `ended_at = 0`)
+		live, err := t.taken(ctx, n, entry(actor, "turnover.begin", n.ID), ends)
 		if err != nil {
 			return err
-		}
-		if err := broker.OccupantsLive(n, live, ends...); err != nil {
-			return refuse(broker.AsError(err), entry(actor, "turnover.begin", n.ID))
-		}
-		claim, err := liveClaim(ctx, t, n.ID)
-		if err != nil {
-			return err
-		}
-		if slices.Contains(beforeRelease, claim.Status) && !slices.Contains(ends, claim.ID) {
-			return refuse(broker.Errorf(broker.Refused, "allocation_live",
-				"cannot turn over node %s: allocation %s holds the node, and is %s (release the allocation first)", n.ID, claim.ID,
-				claim.Status), entry(actor, "turnover.begin", n.ID))
 		}
 		for _, a := range live {
 			if err := t.forceRelease(ctx, actor, n, u, a); err != nil {
@@ -79,19 +67,39 @@ func (db *DB) BeginTurnover(ctx context.Context, actor broker.Actor, u Turnover,
 	return forced, err
 }
 
-// ForceRelease ends a node's live allocations for billing, as BeginTurnover does; the node stays
-// unchanged. Code, audited: allocation_live.
+// taken returns the live occupants of a node, if each of them belongs to an allocation in ends, and no
+// other allocation holds the node for its tenant, who may have no user on it. Code, audited as e:
+// allocation_live.
+func (t *tx) taken(ctx context.Context, n broker.Node, e broker.AuditEntry, ends []string) ([]broker.Occupant, error) {
+	live, err := occupants(ctx, t, n.ID, `ended_at = 0`)
+	if err != nil {
+		return nil, err
+	}
+	if err := broker.OccupantsLive(n, live, ends...); err != nil {
+		return nil, refuse(broker.AsError(err), e)
+	}
+	claim, err := liveClaim(ctx, t, n.ID)
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(beforeRelease, claim.Status) && !slices.Contains(ends, claim.ID) {
+		return nil, refuse(broker.Errorf(broker.Refused, "allocation_live",
+			"cannot turn over node %s: allocation %s holds the node, and is %s (release the allocation first)", n.ID, claim.ID,
+			claim.Status), e)
+	}
+	return live, nil
+}
+
+// ForceRelease ends a node's live allocations for billing, as BeginTurnover does, and with the same
+// refusals; the node stays unchanged. Code, audited: allocation_live.
 func (db *DB) ForceRelease(ctx context.Context, actor broker.Actor, u Turnover, ends ...string) (forced []broker.Occupant, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		n, err := node(ctx, t, u.NodeID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
-		if forced, err = occupants(ctx, t, n.ID, `ended_at = 0`); err != nil {
+		if forced, err = t.taken(ctx, n, entry(actor, "allocation.force_release", n.ID), ends); err != nil {
 			return err
-		}
-		if err := broker.OccupantsLive(n, forced, ends...); err != nil {
-			return refuse(broker.AsError(err), entry(actor, "allocation.force_release", n.ID))
 		}
 		for _, a := range forced {
 			if err := t.forceRelease(ctx, actor, n, u, a); err != nil {

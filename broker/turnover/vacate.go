@@ -12,7 +12,7 @@ import (
 type Tenants interface {
 	// ForceRelease ends live allocations for billing, announced likewise, and leaves the node
 	// unchanged: the users are still there. Code: allocation_live, for an allocation outside
-	// ends.
+	// ends that is on the node, or holds the node for its tenant.
 	ForceRelease(ctx context.Context, nodeID, runID, reason string, ends []string) (forced []broker.Occupant, err error)
 	// Occupants are the allocations since the node was last handed out clean, live ones first.
 	// A user that is being let in at this moment is included, or is refused.
@@ -30,11 +30,12 @@ func (c *Chains) cleanVacant(ctx context.Context, r *run) error {
 }
 
 // vacate ends the node's allocations, for billing and then on the node itself, if the request
-// forces this. Otherwise the store refuses (allocation_live), and a node with users is left alone.
+// forces this. Otherwise the store refuses (allocation_live), and a node with users, or held for a
+// tenant without a user, is left alone.
 func (c *Chains) vacate(ctx context.Context, r *run) error {
 	s := &r.State
 	live, err := c.live(ctx, r)
-	if err != nil || len(live) == 0 {
+	if err != nil {
 		return err
 	}
 	forced, err := c.Nodes.ForceRelease(ctx, s.NodeID, r.ID, s.Reason, s.Ends)
