@@ -138,6 +138,8 @@ var routes = []route{
 	{get, "/allocations", viewer, "list-all-allocations", "list the allocations of all projects, with their nodes", jsonRoute((*API).listAllAllocations)},
 	{get, "/allocations/{allocation}", viewer, "show-any-allocation", "show an allocation of any project, with its nodes", jsonRoute((*API).showAnyAllocation)},
 	{post, "/allocations/{allocation}/force-release", admin, "force-release-allocation", "release an allocation of any project", jsonRoute((*API).forceRelease)},
+	{get, "/projects/{project}/usage", viewer.or(projectViewer, atProject), "show-project-usage", "show what a project has used within a period", jsonRoute((*API).projectUsage)},
+	{get, "/usage", viewer, "show-usage", "show what all projects have used within a period", jsonRoute((*API).allUsage)},
 	{get, "/members/{member}", viewer.or(projectViewer, atMember), "show-member", "show a member", jsonRoute((*API).showMember)},
 	{post, "/members/{member}/end", admin.or(projectAdmin, atMember), "end-member", "end a member, with the member's keys", jsonRoute((*API).endMember)},
 	{get, "/members/{member}/keys", viewer.or(projectViewer, atMember), "list-ssh-keys", "list a member's SSH keys", jsonRoute((*API).listSSHKeys)},

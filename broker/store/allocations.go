@@ -175,7 +175,7 @@ type AllocationChange struct {
 }
 
 // TransitionAllocation changes an allocation's status, if broker.TransitionAllocation permits the
-// change. An allocation that already has the status keeps it, without an error. Status, claims,
+// change. An allocation that already has the status keeps it, without an error. Status, claims, usage,
 // event and audit row are one transaction. The time of the status is the clock's at the write, not
 // at the beginning of the transaction, which may have waited. A refusal is audited. Codes:
 // allocation_not_found, transition_refused, certificate_missing, certificate_falls_short,
@@ -218,6 +218,9 @@ func (db *DB) TransitionAllocation(
 			return err
 		}
 		if err := t.tellAllocation(ctx, a, before.Status, actor.Name, c.CorrelationID); err != nil {
+			return err
+		}
+		if err := t.meter(ctx, a, before.Status, c.CorrelationID); err != nil {
 			return err
 		}
 		e.After = small("status", a.Status, "owner", c.By, "code", a.Code, "certificates", a.CertificateIDs)

@@ -176,12 +176,15 @@ func madeByOwner(t *testing.T, db *store.DB, a broker.Allocation, c store.Alloca
 	if err := json.Unmarshal(row.After, &after); err != nil || after.Status != string(c.To) || after.Owner != string(c.By) || row.Code != "" {
 		t.Errorf("%s to %s by %s: the audit log has %s", a.Status, c.To, c.By, row.After)
 	}
-	want := map[broker.AllocationStatus]string{
-		broker.AllocationActive: "provisioning.active", broker.AllocationFailed: "provisioning.failed", broker.AllocationReleasing: "provisioning.releasing.requested",
-		broker.AllocationReleased: "provisioning.releasing.completed", broker.AllocationReleaseFailed: "provisioning.release_failed",
+	want := map[broker.AllocationStatus][]string{
+		broker.AllocationActive: {"provisioning.active", store.UsageStartedEvent}, broker.AllocationFailed: {"provisioning.failed"},
+		broker.AllocationReleasing: {"provisioning.releasing.requested"}, broker.AllocationReleased: {"provisioning.releasing.completed"},
+		broker.AllocationReleaseFailed: {"provisioning.release_failed"},
+	}[c.To]
+	if a.Status == broker.AllocationActive {
+		want = append(want, store.UsageEndedEvent)
 	}
-	told := must(store.OutboxTypes(ctx, db))(t)[events:]
-	if typ, announced := want[c.To]; announced && !slices.Equal(told, []string{typ}) || !announced && len(told) > 0 {
+	if told := must(store.OutboxTypes(ctx, db))(t)[events:]; !slices.Equal(told, want) {
 		t.Errorf("%s to %s: told were %q", a.Status, c.To, told)
 	}
 	reached := map[broker.AllocationStatus]time.Time{
