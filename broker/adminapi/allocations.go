@@ -1,7 +1,9 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -234,4 +236,17 @@ func allocationResource(of broker.Allocation) api.Allocation {
 		ProvisioningAt: timeOrNull(of.ProvisioningAt), ActiveAt: timeOrNull(of.ActiveAt), ReleasingAt: timeOrNull(of.ReleasingAt),
 		ReleasedAt: timeOrNull(of.ReleasedAt), FailedAt: timeOrNull(of.FailedAt), ReleaseFailedAt: timeOrNull(of.ReleaseFailedAt),
 	}
+}
+
+// failedReleases adds alerts for sites with allocations whose release failed.
+func (a *API) failedReleases(ctx context.Context, out *api.Status, sites []string) error {
+	all, err := a.c.DB.FailedReleases(ctx, sites)
+	for _, f := range all {
+		out.Alerts = append(out.Alerts, api.Alert{
+			Code: "release_failed", Since: f.Since,
+			Message: fmt.Sprintf("site %s: %d allocations hold their nodes, because their release failed (hostler allocation list --status release_failed; repair what stopped the turnovers, see hostler run list; then hostler allocation force-release ID)",
+				cmp.Or(f.Site, "none"), f.Allocations),
+		})
+	}
+	return err
 }

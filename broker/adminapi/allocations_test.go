@@ -345,3 +345,22 @@ func TestAQuotaThatIsRacedIsKept(t *testing.T) {
 		t.Errorf("there are %d allocations, and %d were answered", len(all.Items), counts["made"])
 	}
 }
+
+// The status names sites with allocations whose release failed.
+func TestTheStatusTellsOfReleasesThatFailed(t *testing.T) {
+	b := servertest.Start(t)
+	stocked(t, b, "h100", 1)
+	mine := newTenant(t, b, "acme", "lab")
+	mine.quota(t, b, "h100", 1)
+	made := mine.allocated(t, b, mine.tokens(t, b)["project_member"], mine.asks("h100", 1))
+	leads(t, b, made.ID, toProvisioning, toActive, store.AllocationChange{To: broker.AllocationReleasing, By: broker.AllocationUser}, toReleaseFailed)
+	var said []string
+	for _, a := range servertest.Must[api.Status](t, b, http.MethodGet, "/status", nil).Alerts {
+		if a.Code == "release_failed" {
+			said = append(said, a.Message)
+		}
+	}
+	if len(said) != 1 || !strings.HasPrefix(said[0], "site dc1: 1 allocations hold their nodes") {
+		t.Errorf("the alerts are %q", said)
+	}
+}

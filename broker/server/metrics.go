@@ -136,6 +136,8 @@ var (
 		"Active and offline nodes without contact for more than three minutes, by status; active ones are those that a guard keeps from being marked offline.", []string{"status"}, nil)
 	leftAloneDesc = prometheus.NewDesc("hostler_turnovers_not_begun",
 		"Nodes whose tenant left more than an hour ago and for which no turnover is under way.", nil, nil)
+	failedReleasesDesc = prometheus.NewDesc("hostler_releases_failed",
+		"Allocations whose release failed; they hold their nodes until somebody goes on.", nil, nil)
 	judgedDesc = prometheus.NewDesc("hostler_availability_age_seconds",
 		"Time since a broker last judged the availability of all nodes, in seconds.", nil, nil)
 	silentSitesDesc = prometheus.NewDesc("hostler_silent_sites", "Sites with silent nodes of which no node makes contact.", nil, nil)
@@ -177,6 +179,7 @@ func (i *inventory) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		nodesDesc, statusesDesc, tasksDesc, trustDesc, upDesc, restoreHoldDesc, frozenAllDesc, frozenSitesDesc,
 		unreachableDesc, keysDesc, keysAskedDesc, runsDesc, unplacedDesc, lagDesc, silentDesc, silentSitesDesc, heldDesc, leftAloneDesc,
+		failedReleasesDesc,
 		judgedDesc,
 	} {
 		out <- d
@@ -227,6 +230,7 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 	gauge(silentDesc, float64(seen.SilentOffline), string(broker.Offline))
 	gauge(silentSitesDesc, float64(seen.SilentSites))
 	gauge(leftAloneDesc, float64(seen.LeftAlone))
+	gauge(failedReleasesDesc, float64(seen.FailedReleases))
 	gauge(judgedDesc, seen.AvailabilityAge.Seconds())
 	for what, n := range seen.Held {
 		gauge(heldDesc, float64(n), what)

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store/sqlkit"
@@ -34,6 +35,24 @@ func (db *DB) AllocationsPastEnd(ctx context.Context, most int) ([]string, error
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (id string, err error) { return id, row.Scan(&id) },
 		`SELECT id FROM tenant_allocations WHERE status = 'active' AND ends_at > 0 AND ends_at <= $1 ORDER BY ends_at, id LIMIT $2`,
 		sqlkit.Micros(db.Now()), most)
+}
+
+// FailedReleases are allocations of a site whose release failed. They hold their nodes until somebody
+// goes on.
+type FailedReleases struct {
+	Site        string // empty: none
+	Allocations int
+	Since       time.Time // when the first of them failed
+}
+
+// FailedReleases counts, by site (nil: all), the allocations whose release failed.
+func (db *DB) FailedReleases(ctx context.Context, sites []string) ([]FailedReleases, error) {
+	// The second term has the words of the index tenant_allocations_live.
+	w := sqlkit.Where{Terms: []string{"status = 'release_failed'", "status NOT IN ('released', 'failed')"}}
+	sqlkit.In(&w, "site", sites)
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (f FailedReleases, err error) {
+		return f, row.Scan(&f.Site, &f.Allocations, sqlkit.ScanMicros(&f.Since))
+	}, `SELECT site, COUNT(*), MIN(release_failed_at) FROM tenant_allocations`+w.String()+` GROUP BY site ORDER BY site`, w.Args...)
 }
 
 // AllocationKeys returns the public keys of an allocation, a line each, in the order of its key ids.

@@ -19,6 +19,7 @@ type Gauges struct {
 	SilentActive, SilentOffline int            // nodes of these statuses that are not heard
 	SilentSites                 int            // sites without any heard node
 	LeftAlone                   int            // nodes that a tenant left, and for which no turnover is under way in time
+	FailedReleases              int            // allocations whose release failed
 	Held                        map[string]int // stopped by guards until a person decides, by kind; of HeldReconciliation: sites
 	AvailabilityAge             time.Duration  // since all nodes were last judged
 	KeysRefused                 int            // active sites whose MAAS refused their key at the last check
@@ -76,6 +77,13 @@ func (db *DB) Gauges(ctx context.Context) (g Gauges, err error) {
 	}
 	for _, l := range alone {
 		g.LeftAlone += l.Nodes
+	}
+	failed, err := db.FailedReleases(ctx, nil)
+	if err != nil {
+		return g, err
+	}
+	for _, f := range failed {
+		g.FailedReleases += f.Allocations
 	}
 	var judged time.Time
 	if err := r.QueryRowContext(ctx, `SELECT at FROM availability_sweep WHERE one = 1`).Scan(sqlkit.ScanMicros(&judged)); err != nil {
