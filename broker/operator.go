@@ -73,6 +73,7 @@ type OperatorToken struct {
 	Role      Role
 	Sites     []string // empty: all
 	Place     Place    // where the role holds
+	MemberID  string   // whose token it is; empty: of the platform, or of the member of the token's name
 	CreatedAt time.Time
 	ExpiresAt time.Time // zero: never
 	RevokedAt time.Time

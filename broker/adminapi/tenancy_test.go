@@ -108,3 +108,60 @@ func TestNamesOfTenantsAreCheckedAsText(t *testing.T) {
 		}
 	}
 }
+
+func TestAMemberHasFurtherTokens(t *testing.T) {
+	b := servertest.Start(t)
+	acme := newTenant(t, b, "acme", "lab")
+	laptop := b.NewToken(t, api.TokenCreate{Name: "laptop", Member: acme.member.ID})
+	who := b.Ask(t, laptop, http.MethodGet, "/whoami", nil)
+	for _, want := range []string{`"role":"project_member"`, acme.project.ID, acme.member.ID} {
+		if !strings.Contains(string(who.Body), want) {
+			t.Errorf("%s does not say %s", who.Body, want)
+		}
+	}
+	// The member's own keys are theirs with each of the tokens.
+	if a := b.Ask(t, laptop, http.MethodPost, "/members/"+acme.member.ID+"/keys", api.SSHKeyAdd{PublicKey: sshKeyLine(t, "laptop")}); a.Status != http.StatusOK {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	other := servertest.Must[api.Member](t, b, http.MethodPost, "/projects/"+acme.project.ID+"/members", api.MemberAdd{Subject: "laptop", Role: "project_member"})
+	if a := b.Ask(t, laptop, http.MethodPost, "/members/"+other.ID+"/keys", api.SSHKeyAdd{PublicKey: sshKeyLine(t, "laptop")}); a.Code() != "role_insufficient" {
+		t.Errorf("a member of the token's name: %d %s", a.Status, a.Body)
+	}
+	for code, body := range map[string]api.TokenCreate{
+		"token_invalid":    {Name: "a", Member: acme.member.ID, Role: "project_admin"},
+		"member_not_found": {Name: "a", Member: "mem-none"},
+		"role_invalid":     {Name: "a"},
+	} {
+		if a := b.Ask(t, b.Token, http.MethodPost, "/tokens", body); a.Code() != code {
+			t.Errorf("%d %s, want %s", a.Status, a.Body, code)
+		}
+	}
+	servertest.Must[api.Member](t, b, http.MethodPost, "/members/"+acme.member.ID+"/end", api.ReasonBody{Reason: "left"})
+	if a := b.Ask(t, laptop, http.MethodGet, "/whoami", nil); a.Code() != "token_revoked" {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}
+
+func TestATenantsFloodOfChangesIsRefused(t *testing.T) {
+	b := servertest.Start(t)
+	acme := newTenant(t, b, "acme", "lab")
+	ada := b.NewToken(t, api.TokenCreate{Name: "ada", Role: "project_admin", Project: acme.project.ID})
+	bob := b.NewToken(t, api.TokenCreate{Name: "bob", Role: "project_admin", Project: acme.project.ID})
+	code := ""
+	for i := 0; i < 1000 && code != "tenant_rate_limited"; i++ {
+		token := ada
+		if i%2 == 0 {
+			token = bob
+		}
+		code = b.Ask(t, token, http.MethodPost, "/members/mem-none/end", api.ReasonBody{Reason: "flood"}).Code()
+	}
+	if code != "tenant_rate_limited" {
+		t.Fatalf("the flood goes on: %s", code)
+	}
+	if a := b.Ask(t, ada, http.MethodGet, "/projects", nil); a.Status != http.StatusOK {
+		t.Errorf("a read: %d %s", a.Status, a.Body)
+	}
+	if a := b.Ask(t, b.Token, http.MethodPost, "/members/mem-none/end", api.ReasonBody{Reason: "done"}); a.Code() != "member_not_found" {
+		t.Errorf("the platform: %d %s", a.Status, a.Body)
+	}
+}

@@ -31,18 +31,35 @@ func (a *API) listTokens(ctx context.Context, in *PageInput) (*api.TokenList, er
 type createTokenInput struct{ Body api.TokenCreate }
 
 func (a *API) createToken(ctx context.Context, in *createTokenInput) (*api.TokenCreated, error) {
-	place, err := a.placeOf(ctx, in.Body)
+	n := operators.NewToken{
+		Name: in.Body.Name, Role: broker.Role(in.Body.Role), Sites: in.Body.Sites, TTL: time.Duration(in.Body.TTLSeconds) * time.Second,
+	}
+	var err error
+	if in.Body.Member != "" {
+		err = a.ofMember(ctx, in.Body, &n)
+	} else {
+		n.Place, err = a.placeOf(ctx, in.Body)
+	}
 	if err != nil {
 		return nil, err
 	}
-	t, secret, err := a.c.Operators.Create(withReason(ctx, in.Body.Reason), callerOf(ctx).actor(), operators.NewToken{
-		Name: in.Body.Name, Role: broker.Role(in.Body.Role), Sites: in.Body.Sites, Place: place,
-		TTL: time.Duration(in.Body.TTLSeconds) * time.Second,
-	})
+	t, secret, err := a.c.Operators.Create(withReason(ctx, in.Body.Reason), callerOf(ctx).actor(), n)
 	if err != nil {
 		return nil, err
 	}
 	return &api.TokenCreated{Token: tokenResource(t), Secret: secret.Reveal()}, nil
+}
+
+// ofMember gives a token to create the role and the place of its member. Codes: member_not_found,
+// token_invalid.
+func (a *API) ofMember(ctx context.Context, in api.TokenCreate, n *operators.NewToken) error {
+	if in.Role != "" || in.Organisation != "" || in.Project != "" {
+		return broker.Errorf(broker.Invalid, "token_invalid",
+			"cannot create token %s: a member's token has the member's role and place (leave role, organisation and project out)", in.Name)
+	}
+	m, err := a.member(ctx, in.Member)
+	n.MemberID, n.Role, n.Place = m.ID, m.Role, m.Place
+	return err
 }
 
 // placeOf finds the place that a request for a token names. Codes: organisation_not_found,
@@ -80,6 +97,6 @@ func (a *API) revokeToken(ctx context.Context, in *revokeTokenInput) (*api.Token
 func tokenResource(t broker.OperatorToken) api.Token {
 	return api.Token{
 		Name: t.Name, Email: t.Email, Role: string(t.Role), Sites: t.Sites, CreatedAt: t.CreatedAt, ExpiresAt: t.ExpiresAt,
-		RevokedAt: t.RevokedAt, OrganisationID: t.Place.OrganisationID, ProjectID: t.Place.ProjectID,
+		RevokedAt: t.RevokedAt, OrganisationID: t.Place.OrganisationID, ProjectID: t.Place.ProjectID, MemberID: t.MemberID,
 	}
 }

@@ -11,6 +11,7 @@ type Token struct {
 	// The place at which a role of tenants holds.
 	OrganisationID string `json:"organisation_id" doc:"empty: the platform"`
 	ProjectID      string `json:"project_id" doc:"empty: the platform, or a whole organisation"`
+	MemberID       string `json:"member_id,omitempty" doc:"the member whose token it is"`
 
 	CreatedAt time.Time `json:"created_at"`
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
@@ -27,10 +28,11 @@ type TokenList struct {
 // TokenCreate asks for a token.
 type TokenCreate struct {
 	Name         string   `json:"name" minLength:"1" maxLength:"64" pattern:"^[a-z0-9][a-z0-9._@-]*$"`
-	Role         string   `json:"role" enum:"platform_admin,operator,viewer,tenant_admin,project_admin,project_member,project_viewer"`
+	Role         string   `json:"role,omitempty" enum:"platform_admin,operator,viewer,tenant_admin,project_admin,project_member,project_viewer" doc:"needed, unless member is given"`
 	Sites        []string `json:"sites,omitempty" maxItems:"64"`
 	Organisation string   `json:"organisation,omitempty" maxLength:"64" doc:"the place of a role of tenants: an organisation's id or name"`
 	Project      string   `json:"project,omitempty" maxLength:"130" doc:"the place of a role of tenants: a project's id, its name, or ORGANISATION/NAME"`
+	Member       string   `json:"member,omitempty" maxLength:"64" doc:"the member whose further token this is: role and place are the member's"`
 	TTLSeconds   int64    `json:"ttl_seconds,omitzero" minimum:"60" maximum:"31536000" doc:"lifetime; default 90 days"`
 	Reason       string   `json:"reason,omitempty" maxLength:"500"`
 }

@@ -13,6 +13,9 @@ const (
 	tokenBurst = 200
 	guessRate  = rate.Limit(1)
 	guessBurst = 20
+
+	tenantRate  = rate.Limit(10) // changes a second by an organisation, its projects and members together
+	tenantBurst = 300
 )
 
 // maxLimited bounds the remembered names. Beyond the bound, names with a full bucket are forgotten,

@@ -80,3 +80,30 @@ func TestOneNetworkOfIPv6IsOneGuesser(t *testing.T) {
 		t.Errorf("another network pays for it: %s", code)
 	}
 }
+
+// Many tokens of one organisation have one limit, and the platform's have none.
+func TestATenantsChangesAreLimitedByOrganisation(t *testing.T) {
+	at := time.Now()
+	d := &Directory{now: func() time.Time { return at }, writes: newLimits(tenantRate, tenantBurst)}
+	token := func(i int, organisation, project string) broker.OperatorToken {
+		return broker.OperatorToken{Name: fmt.Sprint(i), Place: broker.Place{OrganisationID: organisation, ProjectID: project}}
+	}
+	for i := range tenantBurst {
+		if err := d.AllowWrite(token(i, "org-1", fmt.Sprint(i%7))); err != nil {
+			t.Fatalf("change %d: %v", i, err)
+		}
+	}
+	if e := broker.AsError(d.AllowWrite(token(0, "org-1", "1"))); e.Code != "tenant_rate_limited" || e.Kind != broker.TooMany {
+		t.Errorf("one more: %v", e)
+	}
+	if err := d.AllowWrite(token(0, "org-2", "1")); err != nil {
+		t.Errorf("another organisation pays for it: %v", err)
+	}
+	if err := d.AllowWrite(broker.OperatorToken{Name: "admin"}); err != nil {
+		t.Errorf("the platform pays for it: %v", err)
+	}
+	at = at.Add(time.Second)
+	if err := d.AllowWrite(token(0, "org-1", "1")); err != nil {
+		t.Errorf("a second later: %v", err)
+	}
+}

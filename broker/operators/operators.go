@@ -22,6 +22,7 @@ type Directory struct {
 	rand   io.Reader
 	tokens *limits // by token name
 	guess  *limits // by address, or IPv6 /64
+	writes *limits // of tenants, by organisation
 	people *People // nil: nobody signs in by OIDC
 
 	mu   sync.Mutex
@@ -34,6 +35,7 @@ func New(db *store.DB, now func() time.Time, rand io.Reader) *Directory {
 		db: db, now: now, rand: rand,
 		tokens: newLimits(tokenRate, tokenBurst),
 		guess:  newLimits(guessRate, guessBurst),
+		writes: newLimits(tenantRate, tenantBurst),
 		live:   map[string]map[*context.CancelCauseFunc]struct{}{},
 	}
 }
@@ -134,6 +136,20 @@ func (d *Directory) Authenticate(ctx context.Context, bearer string, from netip.
 	return token, nil
 }
 
+// AllowWrite refuses a change by a tenant whose organisation makes too many: many tokens of one tenant
+// leave the store to the others. Code: tenant_rate_limited.
+func (d *Directory) AllowWrite(token broker.OperatorToken) error {
+	if token.Place.OfPlatform() {
+		return nil
+	}
+	if wait := d.writes.take(token.Place.OrganisationID, d.now()); wait > 0 {
+		return broker.Errorf(broker.TooMany, "tenant_rate_limited",
+			"cannot change anything now: organisation %s makes too many changes (try again in %v)", token.Place.OrganisationID,
+			wait.Round(100*time.Millisecond))
+	}
+	return nil
+}
+
 // Bind returns a context that ends with the token: when it is revoked, with
 // ErrRevoked, or expires. The caller must call done.
 func (d *Directory) Bind(ctx context.Context, token broker.OperatorToken) (bound context.Context, done func()) {
@@ -208,7 +224,9 @@ func (d *Directory) Register(ctx context.Context, actor broker.Actor, n NewToken
 		return broker.OperatorToken{}, invalid("the token's secret is not valid")
 	}
 	now := d.now().UTC()
-	token := broker.OperatorToken{Name: n.Name, Role: n.Role, Sites: n.Sites, Place: n.Place, CreatedAt: now, ExpiresAt: now.Add(n.TTL)}
+	token := broker.OperatorToken{
+		Name: n.Name, Role: n.Role, Sites: n.Sites, Place: n.Place, MemberID: n.MemberID, CreatedAt: now, ExpiresAt: now.Add(n.TTL),
+	}
 	return token, d.db.CreateOperatorToken(ctx, actor, token, pki.HashToken(secret.Reveal()))
 }
 

@@ -56,11 +56,12 @@ func NewSecret(rand io.Reader) (Secret, error) {
 
 // NewToken describes a token to create.
 type NewToken struct {
-	Name  string
-	Role  broker.Role
-	Sites []string      // empty: all
-	Place broker.Place  // where the role holds
-	TTL   time.Duration // 0: DefaultTTL
+	Name     string
+	Role     broker.Role
+	Sites    []string      // empty: all
+	Place    broker.Place  // where the role holds
+	MemberID string        // whose further token it is; empty: the bearer is, or becomes, the member of the token's name
+	TTL      time.Duration // 0: DefaultTTL
 }
 
 // check returns the fault of a token to create. Codes: token_invalid, role_invalid.

@@ -4,10 +4,17 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"slices"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store/sqlkit"
 	"github.com/hostler/hostler/taskcatalog"
+)
+
+// The most that there may be at the same time.
+const (
+	maxMembers      = 1000 // of an organisation, with those of its projects
+	maxMemberTokens = 8    // of a member
 )
 
 const memberColumns = `id, subject, organisation_id, project_id, role, created_at, ended_at`
@@ -55,7 +62,7 @@ func (t *tx) liveMember(ctx context.Context, id, lock string) (broker.Member, er
 }
 
 // AddMember stores a new member of a live organisation or project. Codes: organisation_not_found,
-// organisation_ended, project_not_found, project_ended, member_exists.
+// organisation_ended, project_not_found, project_ended, member_exists, member_limit.
 func (db *DB) AddMember(ctx context.Context, actor broker.Actor, m broker.Member) (made broker.Member, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		made, err = t.addMember(ctx, actor, m)
@@ -65,7 +72,8 @@ func (db *DB) AddMember(ctx context.Context, actor broker.Actor, m broker.Member
 }
 
 func (t *tx) addMember(ctx context.Context, actor broker.Actor, m broker.Member) (made broker.Member, err error) {
-	if _, err := t.liveOrganisation(ctx, m.Place.OrganisationID, t.ForKeyShare()); err != nil {
+	o, err := t.liveOrganisation(ctx, m.Place.OrganisationID, t.ForUpdate()) // one after another, so that the count holds
+	if err != nil {
 		return made, err
 	}
 	if m.Place.ProjectID != "" {
@@ -74,6 +82,14 @@ func (t *tx) addMember(ctx context.Context, actor broker.Actor, m broker.Member)
 		} else if p.OrganisationID != m.Place.OrganisationID {
 			return made, projectNotFound(m.Place.ProjectID)
 		}
+	}
+	var live int
+	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM members WHERE organisation_id = $1 AND ended_at = 0`, o.ID).Scan(&live); err != nil {
+		return made, err
+	}
+	if live >= maxMembers {
+		return made, broker.Errorf(broker.Refused, "member_limit", "cannot add member %s: organisation %s has %d members (end some first)",
+			m.Subject, o.Name, live)
 	}
 	n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO members (id, subject, organisation_id, project_id, role, created_at)
 		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT DO NOTHING`,
@@ -93,50 +109,83 @@ func (t *tx) addMember(ctx context.Context, actor broker.Actor, m broker.Member)
 	})
 }
 
-// bearerIsMember makes the bearer of a tenant's token a member at the token's place, or finds that
-// member. Code: member_role_differs.
-func (t *tx) bearerIsMember(ctx context.Context, actor broker.Actor, o broker.OperatorToken) error {
-	m, err := scanMember(t.QueryRowContext(ctx, `SELECT `+memberColumns+` FROM members
-		WHERE organisation_id = $1 AND project_id = $2 AND subject = $3 AND ended_at = 0`+t.ForUpdate(),
-		o.Place.OrganisationID, o.Place.ProjectID, o.Name))
-	switch {
-	case errors.Is(err, sql.ErrNoRows):
-		_, err := t.addMember(ctx, actor, broker.Member{
-			ID: broker.NewTenantID(broker.MemberPrefix, t.now), Subject: o.Name, Place: o.Place, Role: o.Role,
-		})
-		return err
-	case err == nil && m.Role != o.Role:
-		return broker.Errorf(broker.Refused, "member_role_differs",
+// memberOf returns the member of a tenant's token: the named one, the one of the token's name, or a
+// new one of that name. Codes: member_not_found, member_ended, member_role_differs, member_token_limit
+// and those of addMember.
+func (t *tx) memberOf(ctx context.Context, actor broker.Actor, o broker.OperatorToken) (m broker.Member, err error) {
+	if o.MemberID != "" {
+		if m, err = t.liveMember(ctx, o.MemberID, t.ForUpdate()); err != nil {
+			return m, err
+		}
+		if m.Place != o.Place {
+			return m, memberNotFound(o.MemberID)
+		}
+	} else {
+		m, err = scanMember(t.QueryRowContext(ctx, `SELECT `+memberColumns+` FROM members
+			WHERE organisation_id = $1 AND project_id = $2 AND subject = $3 AND ended_at = 0`+t.ForUpdate(),
+			o.Place.OrganisationID, o.Place.ProjectID, o.Name))
+		if errors.Is(err, sql.ErrNoRows) {
+			return t.addMember(ctx, actor, broker.Member{
+				ID: broker.NewTenantID(broker.MemberPrefix, t.now), Subject: o.Name, Place: o.Place, Role: o.Role,
+			})
+		} else if err != nil {
+			return m, err
+		}
+	}
+	if m.Role != o.Role {
+		return m, broker.Errorf(broker.Refused, "member_role_differs",
 			"cannot create token %s with role %s: member %s has role %s (use that role, or end the member first)", o.Name, o.Role, m.ID, m.Role)
 	}
-	return err
+	tokens, err := t.tokensOf(ctx, m)
+	live := slices.DeleteFunc(tokens, func(o broker.OperatorToken) bool { return !o.ExpiresAt.IsZero() && !t.now.Before(o.ExpiresAt) })
+	if err == nil && len(live) >= maxMemberTokens {
+		return m, broker.Errorf(broker.Refused, "member_token_limit",
+			"cannot create token %s: member %s has %d tokens (revoke one first)", o.Name, m.ID, len(live))
+	}
+	return m, err
 }
 
-// endToken revokes the token of a member, whose name is the member's subject.
-func (t *tx) endToken(ctx context.Context, actor broker.Actor, m broker.Member, reason string) error {
-	n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE operator_tokens SET revoked_at = $1
-		WHERE name = $2 AND organisation_id = $3 AND project_id = $4 AND revoked_at = 0`,
-		sqlkit.Micros(t.now), m.Subject, m.Place.OrganisationID, m.Place.ProjectID))
-	if err != nil || n == 0 {
+// tokensOf returns a member's tokens that are not revoked. A token that a broker of before 0084 made
+// names no member: it is of the member of its name, unless another member of that name lives.
+func (t *tx) tokensOf(ctx context.Context, m broker.Member) ([]broker.OperatorToken, error) {
+	return sqlkit.Collect(ctx, t, scanOperator, `SELECT `+operatorColumns+` FROM operator_tokens WHERE revoked_at = 0
+		AND (member_id = $1 OR member_id = '' AND name = $2 AND organisation_id = $3 AND project_id = $4
+			AND NOT EXISTS (SELECT 1 FROM members WHERE subject = $2 AND organisation_id = $3 AND project_id = $4
+				AND ended_at = 0 AND id <> $1))
+		ORDER BY name`+t.ForUpdate(), m.ID, m.Subject, m.Place.OrganisationID, m.Place.ProjectID)
+}
+
+// endTokens revokes a member's tokens.
+func (t *tx) endTokens(ctx context.Context, actor broker.Actor, m broker.Member, reason string) error {
+	tokens, err := t.tokensOf(ctx, m)
+	if err != nil {
 		return err
 	}
-	t.hint(HintToken, m.Subject)
-	return t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "token.revoke", Subject: "token/" + m.Subject, Reason: reason})
+	for _, o := range tokens {
+		if _, err := t.ExecContext(ctx, `UPDATE operator_tokens SET revoked_at = $1 WHERE name = $2`, sqlkit.Micros(t.now), o.Name); err != nil {
+			return err
+		}
+		t.hint(HintToken, o.Name)
+		if err := t.audit(ctx, broker.AuditEntry{Actor: actor.Name, Action: "token.revoke", Subject: "token/" + o.Name, Reason: reason}); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
-// EndMember ends a member, the member's keys and token. Ending a member again changes nothing. Code:
-// member_not_found.
+// EndMember ends a member, the member's keys and tokens. Ending a member again ends only tokens that a
+// broker of the release before made since then. Code: member_not_found.
 func (db *DB) EndMember(ctx context.Context, actor broker.Actor, id, reason string) (m broker.Member, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		m, err = t.liveMember(ctx, id, t.ForUpdate())
 		if err != nil {
 			if !m.EndedAt.IsZero() {
-				return nil
+				return t.endTokens(ctx, actor, m, reason)
 			}
 			return err
 		}
 		m.EndedAt = t.now
-		if err := t.endToken(ctx, actor, m, reason); err != nil {
+		if err := t.endTokens(ctx, actor, m, reason); err != nil {
 			return err
 		}
 		for _, end := range []string{

@@ -10,19 +10,24 @@ import (
 	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
-const operatorColumns = `name, role, sites, created_at, expires_at, revoked_at, organisation_id, project_id`
+// operatorColumns takes a token of a member who has ended as revoked: a broker of before 0084 ends a
+// member without the member's further tokens.
+const operatorColumns = `name, role, sites, created_at, expires_at,
+	CASE WHEN revoked_at > 0 THEN revoked_at ELSE COALESCE((SELECT m.ended_at FROM members m WHERE m.id = member_id), 0) END,
+	organisation_id, project_id, member_id`
 
 func scanOperator(row sqlkit.Row) (broker.OperatorToken, error) {
 	var o broker.OperatorToken
 	err := row.Scan(&o.Name, &o.Role, sqlkit.ScanJSON(&o.Sites), sqlkit.ScanMicros(&o.CreatedAt), sqlkit.ScanMicros(&o.ExpiresAt),
-		sqlkit.ScanMicros(&o.RevokedAt), &o.Place.OrganisationID, &o.Place.ProjectID)
+		sqlkit.ScanMicros(&o.RevokedAt), &o.Place.OrganisationID, &o.Place.ProjectID, &o.MemberID)
 	return o, err
 }
 
 // CreateOperatorToken stores a token by its hash. The name is an audit actor and is never reused. A
-// token at a tenant's place makes its bearer a member there, unless a member of that name is there
-// already. Codes: token_name_taken, organisation_not_found, organisation_ended, project_not_found,
-// project_ended, member_role_differs.
+// token with a member is one more of that member's. Any other token at a tenant's place makes its
+// bearer a member there, unless a member of that name is there already. Codes: token_name_taken,
+// organisation_not_found, organisation_ended, project_not_found, project_ended, member_not_found,
+// member_ended, member_limit, member_role_differs, member_token_limit.
 func (db *DB) CreateOperatorToken(ctx context.Context, actor broker.Actor, o broker.OperatorToken, hash string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
 		var taken int
@@ -34,15 +39,17 @@ func (db *DB) CreateOperatorToken(ctx context.Context, actor broker.Actor, o bro
 				"cannot create token %s: another token has or had that name (choose another name)", o.Name)
 		}
 		if !o.Place.OfPlatform() {
-			if err := t.bearerIsMember(ctx, actor, o); err != nil {
+			m, err := t.memberOf(ctx, actor, o)
+			if err != nil {
 				return err
 			}
+			o.MemberID = m.ID
 		}
 		if _, err := t.ExecContext(ctx,
-			`INSERT INTO operator_tokens (name, hash, role, sites, created_at, expires_at, organisation_id, project_id)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+			`INSERT INTO operator_tokens (name, hash, role, sites, created_at, expires_at, organisation_id, project_id, member_id)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
 			o.Name, hash, string(o.Role), listText(o.Sites), sqlkit.Micros(t.now), sqlkit.Micros(o.ExpiresAt), o.Place.OrganisationID,
-			o.Place.ProjectID); err != nil {
+			o.Place.ProjectID, o.MemberID); err != nil {
 			return err
 		}
 		expires := "" // never
@@ -52,7 +59,7 @@ func (db *DB) CreateOperatorToken(ctx context.Context, actor broker.Actor, o bro
 		return t.audit(ctx, broker.AuditEntry{
 			Actor: actor.Name, Action: "token.create", Subject: "token/" + o.Name,
 			After: small("role", o.Role, "sites", o.Sites, "expires_at", expires,
-				"organisation_id", o.Place.OrganisationID, "project_id", o.Place.ProjectID),
+				"organisation_id", o.Place.OrganisationID, "project_id", o.Place.ProjectID, "member_id", o.MemberID),
 		})
 	})
 }

@@ -11,6 +11,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// maxProjects is how many live projects an organisation may have.
+const maxProjects = 200
+
 const projectColumns = `id, organisation_id, name, created_at, ended_at`
 
 func scanProject(row sqlkit.Row) (p broker.Project, err error) {
@@ -70,12 +73,20 @@ func (t *tx) liveProject(ctx context.Context, id, lock string) (broker.Project, 
 }
 
 // CreateProject stores a new project of a live organisation. Codes: organisation_not_found,
-// organisation_ended, project_exists.
+// organisation_ended, project_exists, project_limit.
 func (db *DB) CreateProject(ctx context.Context, actor broker.Actor, p broker.Project) (made broker.Project, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		o, err := t.liveOrganisation(ctx, p.OrganisationID, t.ForKeyShare())
+		o, err := t.liveOrganisation(ctx, p.OrganisationID, t.ForUpdate()) // one after another, so that the count holds
 		if err != nil {
 			return err
+		}
+		var live int
+		if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM projects WHERE organisation_id = $1 AND ended_at = 0`, o.ID).Scan(&live); err != nil {
+			return err
+		}
+		if live >= maxProjects {
+			return broker.Errorf(broker.Refused, "project_limit", "cannot create project %s: organisation %s has %d projects (end one first)",
+				p.Name, o.Name, live)
 		}
 		n, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO projects (id, organisation_id, name, created_at) VALUES ($1, $2, $3, $4)
 			ON CONFLICT DO NOTHING`, p.ID, o.ID, p.Name, sqlkit.Micros(t.now)))

@@ -59,7 +59,7 @@ func (d *Directory) AddMember(
 	return d.db.AddMember(ctx, actor, m)
 }
 
-// EndMember ends a member, the member's keys and token. Code: member_not_found.
+// EndMember ends a member, the member's keys and tokens. Code: member_not_found.
 func (d *Directory) EndMember(ctx context.Context, actor broker.Actor, id, reason string) (broker.Member, error) {
 	return d.db.EndMember(ctx, actor, id, reason)
 }
@@ -92,7 +92,8 @@ func MayEnd(who broker.OperatorToken, m broker.Member) error {
 // MayChangeKeys refuses to let the caller change the keys of a member, unless the member is the
 // caller, or the caller may end the member. Code: role_insufficient.
 func MayChangeKeys(who broker.OperatorToken, m broker.Member) error {
-	if who.Name == m.Subject && who.Place == m.Place && who.Role.Covers(broker.RoleProjectMember) {
+	own := who.MemberID == m.ID || who.MemberID == "" && who.Name == m.Subject
+	if own && who.Place == m.Place && who.Role.Covers(broker.RoleProjectMember) {
 		return nil
 	}
 	return MayEnd(who, m)

@@ -20,7 +20,7 @@ func tokenCreateCommand(a *app) *cobra.Command {
 	var t api.TokenCreate
 	var ttl time.Duration
 	c := &cobra.Command{
-		Use:   "create --name N --role R",
+		Use:   "create --name N (--role R | --member MEMBER)",
 		Short: "create a token, and print its secret once",
 		Long: `Create a bearer token, and print its secret: the only line on stdout, shown once and
 never stored. Redirect it to a file that its owner alone can read (umask 077).
@@ -30,16 +30,18 @@ token. Bind it to the sites that it needs. A token cannot be changed: to rotate 
 create another under a new name, and revoke the old one.
 
 A role of tenants (tenant_admin, project_admin, project_member, project_viewer) holds
-at an organisation or a project alone; its bearer becomes a member there.
+at an organisation or a project alone; its bearer becomes a member there. A further
+token of a member (--member) has the member's role and place, and ends with the member.
 
 The first token of a broker, and one where none is left, is made by hostler-broker
 token create.`,
 		Example: `  hostler token create --name ci --role viewer --site dc1 --ttl 720h --reason 'dashboard of dc1' > ci.token
-  hostler token create --name ada --role project_member --project acme/lab --reason 'new member' > ada.token`,
+  hostler token create --name ada --role project_member --project acme/lab --reason 'new member' > ada.token
+  hostler token create --name ada-ci --member mem-019c4e6a2f1k7m2q4s6t8w --reason 'pipelines of ada' > ada-ci.token`,
 		Args: exactly(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			if t.Name == "" || t.Role == "" {
-				return usage("no token is described (use --name N and --role R)")
+			if t.Name == "" || (t.Role == "") == (t.Member == "") {
+				return usage("no token is described (use --name N and --role R, or --name N and --member MEMBER)")
 			}
 			if t.Organisation != "" && t.Project != "" {
 				return usage("use only one of --org and --project (a project may be ORGANISATION/NAME)")
@@ -69,6 +71,7 @@ token create.`,
 	f.StringVar(&t.Role, "role", "", "platform_admin, operator or viewer; or a role of tenants, with --org or --project")
 	orgFlag(c, &t.Organisation, "the organisation at which a role of tenants holds")
 	f.StringVar(&t.Project, "project", "", "the project at which a role of tenants holds, `PROJECT`: an id, a name, or ORGANISATION/NAME")
+	f.StringVar(&t.Member, "member", "", "the id of the `MEMBER` whose further token this is")
 	f.StringArrayVar(&t.Sites, "site", nil, "bind the token to a `SITE` (may be repeated; default: all sites)")
 	f.DurationVar(&ttl, "ttl", 90*24*time.Hour, "lifetime of the token, from a minute to a year")
 	reasonFlag(c, &t.Reason)
