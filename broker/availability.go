@@ -39,6 +39,7 @@ var availabilityOf = map[string]Availability{
 	"allocation_live":         Allocated,
 	"turnover_missing":        InTurnover, // the node waits for the turnover
 	"certificate_falls_short": Held,
+	"certificate_expired":     Held,
 	"device_missing":          Held,
 	"device_unexpected":       Held,
 }

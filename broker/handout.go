@@ -60,7 +60,7 @@ var activationSteps = map[NodeStatus]string{
 // no reason against it; if either tenant is unknown, the ids are compared instead. If the
 // allocation is already live on the node, only the reasons of service count. Codes: node_status,
 // node_silent, turnover_owed, node_in_run, frozen, allocation_live, turnover_missing,
-// certificate_falls_short, device_missing, device_unexpected.
+// certificate_falls_short, certificate_expired, device_missing, device_unexpected.
 func (h Handout) Reasons(allocation, tenant string) []Reason {
 	all := h.service()
 	for _, a := range h.Occupants {
@@ -137,7 +137,8 @@ func (a Occupant) of(allocation, tenant string) bool {
 	return a.Tenant == tenant
 }
 
-// machine returns the known faults of the machine that would be handed out.
+// machine returns the known faults of the machine that would be handed out. A certificate that ran
+// out counts while nobody has used the node since: it says nothing of a tenant who is there already.
 func (h Handout) machine() (all []Reason) {
 	add := h.reasonAppender(&all)
 	if c := h.Certificate; c != nil && !c.MeetsPolicy && !c.IssuedAt.Before(h.OverrideAt) {
@@ -146,6 +147,10 @@ func (h Handout) machine() (all []Reason) {
 			"certificate %s does not meet the policy: %s", c.ID, strings.Join(c.Shortfalls, ", "))
 	}
 	missing, unexpected := WrongDevices(h.Devices)
+	if c := h.Certificate; c != nil && len(h.Occupants) == 0 && !h.Now.Before(c.ValidUntil) && !c.IssuedAt.Before(h.OverrideAt) {
+		add("certificate_expired", "start a turnover (hostler decommission start NODE --mode soft_reset --reason R); a site with turnover_automatic starts it by itself",
+			"certificate %s was valid until %s", c.ID, c.ValidUntil.UTC().Format(time.RFC3339))
+	}
 	for _, d := range missing {
 		add("device_missing", "put the device back, or record what happened to it (hostler certificate attest NODE --device "+d.ID+
 			" --method destroyed|removed --witness W)", "%s %s is expected, and missing", d.Kind, d.ID)

@@ -54,6 +54,18 @@ func TestANodeIsHandedOutUnlessSomethingSpeaksAgainstIt(t *testing.T) {
 		}, "allocation_live"},
 		{"its turnover fell short", func(h *Handout) { h.Certificate.MeetsPolicy = false }, "certificate_falls_short"},
 		{"and an override let that pass, too", func(h *Handout) { h.Certificate.MeetsPolicy, h.OverrideAt = false, at.Add(1) }, ""},
+		{"its certificate ends now", func(h *Handout) { h.Certificate.ValidUntil = h.Now }, "certificate_expired"},
+		{"its certificate is good for another moment", func(h *Handout) { h.Certificate.ValidUntil = h.Now.Add(1) }, ""},
+		{"its certificate has no end", func(h *Handout) { h.Certificate.ValidUntil = time.Time{} }, "certificate_expired"},
+		{"its certificate ended after an override", func(h *Handout) {
+			h.Certificate.ValidUntil, h.OverrideAt = h.Now, at.Add(1)
+		}, ""},
+		{"its certificate ended while a tenant is on it", func(h *Handout) {
+			h.Certificate.ValidUntil, h.Occupants = h.Now, []Occupant{was("a-1", "acme", time.Time{})}
+		}, "allocation_live"},
+		{"its certificate ended and it fell short", func(h *Handout) {
+			h.Certificate.MeetsPolicy, h.Certificate.ValidUntil = false, h.Now
+		}, "certificate_falls_short certificate_expired"},
 		{"a part is gone", func(h *Handout) { h.Devices[0].State = DeviceMissing }, "device_missing"},
 		{"a part is there that nobody knows", func(h *Handout) { h.Devices[0].State = DeviceUnexpected }, "device_unexpected"},
 		{"all of it", func(h *Handout) {

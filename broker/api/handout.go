@@ -12,7 +12,7 @@ type Handout struct {
 
 // HandoutReason is one reason why a node may not be handed out.
 type HandoutReason struct {
-	Code       string `json:"code" doc:"node_status, node_silent, turnover_owed, node_in_run, frozen, allocation_live, turnover_missing, certificate_falls_short, device_missing or device_unexpected"`
+	Code       string `json:"code" doc:"node_status, node_silent, turnover_owed, node_in_run, frozen, allocation_live, turnover_missing, certificate_falls_short, certificate_expired, device_missing or device_unexpected"`
 	Message    string `json:"message"`
 	NextAction string `json:"next_action"`
 }
@@ -23,5 +23,5 @@ type HandoutCertified struct {
 	MeetsPolicy   bool      `json:"meets_policy"`
 	Shortfalls    []string  `json:"shortfalls,omitempty" doc:"codes of the policy's requirements that the certificate does not meet"`
 	IssuedAt      time.Time `json:"issued_at"`
-	ValidUntil    time.Time `json:"valid_until" doc:"the certificate is stale after this time; a stale certificate does not refuse the handout"`
+	ValidUntil    time.Time `json:"valid_until" doc:"the certificate is stale after this time; a stale certificate refuses a node that nobody has used since"`
 }

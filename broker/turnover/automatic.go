@@ -12,33 +12,32 @@ import (
 
 // AutomaticPrefix begins the ids of turnovers that nobody requested, and of the runs that replace
 // them.
-const AutomaticPrefix = "left-"
+const AutomaticPrefix = "auto-"
 
-// AutomaticOf is the id of the turnover of a node after its last tenant left. The id is the same for
+// AutomaticOf is the id of the turnover of a node that waits since a time. The id is the same for
 // every start, so the turnover begins only once: a run that a person has cancelled is not begun again.
-func AutomaticOf(nodeID string, leftAt time.Time) string {
-	return fmt.Sprintf("%s%s-%d", AutomaticPrefix, nodeID, leftAt.UnixMicro())
+func AutomaticOf(nodeID string, since time.Time) string {
+	return fmt.Sprintf("%s%s-%d", AutomaticPrefix, nodeID, since.UnixMicro())
 }
 
 // waits are the codes of reasons with which no turnover begins without a request: the node is in
 // other hands, or its tenant is not gone.
 var waits = []string{"node_status", "node_silent", "turnover_owed", "node_in_run", "frozen", "allocation_live"}
 
-// AutomaticRequest is the request for the turnover of a node that its tenants have left, in a mode
-// whose certificate can meet the policy. False: the node does not wait for a turnover alone, or needs
+// AutomaticRequest is the request for the turnover of a node that its tenants have left, or whose
+// certificate has run out, in a mode whose certificate can meet the policy. False: the node does not wait for a turnover alone, or needs
 // a reimage and is no machine of MAAS.
 func AutomaticRequest(h broker.Handout, at Place) (Request, bool) {
-	missing := false
+	due := false
 	for _, r := range h.Reasons("", "") {
 		if slices.Contains(waits, r.Code) {
 			return Request{}, false
 		}
-		missing = missing || r.Code == "turnover_missing"
+		due = due || r.Code == "turnover_missing" || r.Code == "certificate_expired"
 	}
-	if !missing {
+	if !due {
 		return Request{}, false
 	}
-	last := slices.MaxFunc(h.Occupants, func(a, b broker.Occupant) int { return a.EndedAt.Compare(b.EndedAt) })
 	root := slices.ContainsFunc(h.Occupants, func(o broker.Occupant) bool { return o.HadRoot })
 	p := at.Policy.Turnover()
 	mode, possible := automaticMode(p, root, h.Node.MAASSystemID != "" && at.Site.ID != "")
@@ -48,8 +47,16 @@ func AutomaticRequest(h broker.Handout, at Place) (Request, bool) {
 	}
 	return Request{
 		Mode: mode, Erase: erase, RequestedBy: broker.System.Name, From: broker.Active,
-		Reason: taskcatalog.Clean("allocation "+last.Describe()+" ended (turnover_automatic)", 500),
+		Reason: taskcatalog.Clean(automaticReason(h)+" (turnover_automatic)", 500),
 	}, possible
+}
+
+func automaticReason(h broker.Handout) string {
+	if len(h.Occupants) == 0 {
+		return fmt.Sprintf("certificate %s was valid until %s", h.Certificate.ID, h.Certificate.ValidUntil.UTC().Format(time.RFC3339))
+	}
+	last := slices.MaxFunc(h.Occupants, func(a, b broker.Occupant) int { return a.EndedAt.Compare(b.EndedAt) })
+	return "allocation " + last.Describe() + " ended"
 }
 
 // automaticMode is a soft reset, or a reimage if no soft reset can meet the policy. False: the

@@ -69,8 +69,11 @@ func TestOnlyANodeThatWaitsForItIsTurnedOver(t *testing.T) {
 		change func(*broker.Handout)
 		due    bool
 	}{
-		"left":                        {func(*broker.Handout) {}, true},
-		"a part is missing":           {func(h *broker.Handout) { h.Devices = []broker.Device{{ID: "d", State: broker.DeviceMissing}} }, true},
+		"left":              {func(*broker.Handout) {}, true},
+		"a part is missing": {func(h *broker.Handout) { h.Devices = []broker.Device{{ID: "d", State: broker.DeviceMissing}} }, true},
+		"its certificate ran out": {func(h *broker.Handout) {
+			h.Occupants, h.Certificate = nil, &broker.LastCertificate{ID: "c-1", MeetsPolicy: true, ValidUntil: h.Now}
+		}, true},
 		"nobody was there":            {func(h *broker.Handout) { h.Occupants = nil }, false},
 		"a tenant is there":           {func(h *broker.Handout) { h.Occupants[0].EndedAt = time.Time{} }, false},
 		"an allocation holds it":      {func(h *broker.Handout) { h.ClaimedBy = "a-3" }, false},

@@ -246,4 +246,8 @@ func TestWhatANodeIsFitFor(t *testing.T) {
 			w.Errorf("a node that is not active is fit but for %+v", unfit)
 		}
 	})
+	h := broker.Handout{Node: broker.Node{Status: broker.Active}, Certificate: &broker.LastCertificate{MeetsPolicy: true}}
+	if unfit, all := Unfit(h), h.Reasons("", ""); len(unfit) != 0 || len(all) != 1 || all[0].Code != "certificate_expired" {
+		t.Errorf("a node whose certificate has run out is unfit because of %+v, and not handed out because of %+v", unfit, all)
+	}
 }

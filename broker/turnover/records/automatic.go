@@ -16,14 +16,15 @@ import (
 	"github.com/hostler/hostler/broker/turnover"
 )
 
-// automaticEvery is how often Automatic looks for nodes that their tenants have left.
+// automaticEvery is how often Automatic looks for nodes that nobody uses.
 const automaticEvery = 15 * time.Second
 
-// Automatic begins turnovers of nodes that their tenants have left, if the default profile of the
-// node's site asks for it. Nothing begins during a freeze or a hold, and never more than the policy's
-// limit at a site. A node at no site on record has no policy that could forbid it, and is left to a
-// person. The state is read from the records, and the id of a run is the same for every start, so a
-// leader may die at any point. Run it in the leading process.
+// Automatic begins turnovers of nodes that their tenants have left, and of unused nodes whose
+// certificate has run out, if the default profile of the node's site asks for it. Nothing begins
+// during a freeze or a hold, and never more than the policy's limit at a site. A node at no site on
+// record has no policy that could forbid it, and is left to a person. The state is read from the
+// records, and the id of a run is the same for every start, so a leader may die at any point. Run it
+// in the leading process.
 type Automatic struct {
 	Starts *Starts
 	Period time.Duration // between two looks; zero: automaticEvery
@@ -33,7 +34,7 @@ type Automatic struct {
 // Run looks from time to time, until ctx ends.
 func (a *Automatic) Run(ctx context.Context) {
 	periodic.Work{
-		Every: cmp.Or(a.Period, automaticEvery), Turn: a.look, Log: a.Log, Cannot: "cannot start turnovers of nodes that their tenants have left",
+		Every: cmp.Or(a.Period, automaticEvery), Turn: a.look, Log: a.Log, Cannot: "cannot start turnovers of nodes that nobody uses",
 	}.Run(ctx)
 }
 
@@ -43,8 +44,13 @@ func (a *Automatic) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	expired, err := a.Starts.DB.ExpiredNodes(ctx)
+	if err != nil {
+		return err
+	}
+	all = append(all, expired...)
 	var sites []string
-	at := map[string][]store.LeftNode{}
+	at := map[string][]store.IdleNode{}
 	for _, n := range all {
 		if len(at[n.Site]) == 0 {
 			sites = append(sites, n.Site)
@@ -58,7 +64,7 @@ func (a *Automatic) look(ctx context.Context) error {
 }
 
 // lookAt begins turnovers at a site, up to the limit.
-func (a *Automatic) lookAt(ctx context.Context, site string, left []store.LeftNode) error {
+func (a *Automatic) lookAt(ctx context.Context, site string, idle []store.IdleNode) error {
 	db := a.Starts.DB
 	room, err := a.room(ctx, site)
 	if err != nil || room <= 0 {
@@ -68,7 +74,7 @@ func (a *Automatic) lookAt(ctx context.Context, site string, left []store.LeftNo
 	if err != nil || len(holds) > 0 { // a freeze, or an unreachable site
 		return err
 	}
-	for _, n := range left {
+	for _, n := range idle {
 		if room <= 0 {
 			break
 		}
@@ -101,9 +107,9 @@ func (a *Automatic) room(ctx context.Context, name string) (int, error) {
 
 // begin starts the turnover of a node, if the node still waits for it. The first stage checks the
 // status and the allocations again in the transaction that takes the node.
-func (a *Automatic) begin(ctx context.Context, left store.LeftNode) (begun bool, err error) {
+func (a *Automatic) begin(ctx context.Context, idle store.IdleNode) (begun bool, err error) {
 	db := a.Starts.DB
-	n, err := db.Node(ctx, left.NodeID)
+	n, err := db.Node(ctx, idle.NodeID)
 	if err != nil {
 		return false, err
 	}
@@ -124,7 +130,7 @@ func (a *Automatic) begin(ctx context.Context, left store.LeftNode) (begun bool,
 		return false, err
 	}
 	start := NewStart(n, t, locks, Requester{Name: broker.System.Name})
-	start.ID = turnover.AutomaticOf(n.ID, left.LeftAt)
+	start.ID = turnover.AutomaticOf(n.ID, idle.Since)
 	_, err = a.Starts.Runs.Start(ctx, start)
 	if _, taken := errors.AsType[*chain.Locked](err); taken {
 		return false, nil // another run has the node

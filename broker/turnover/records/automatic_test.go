@@ -145,6 +145,35 @@ func TestACancelledTurnoverIsNotBegunAgain(t *testing.T) {
 	})
 }
 
+// A node that nobody has used is turned over when its certificate has run out.
+func TestATurnoverFollowsACertificate(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		f := newFollows(t, db, clock, func(*broker.Policy) {})
+		_, err := db.KeepCleanCertificate(f.ctx, broker.System, store.CleanCertificate{
+			ID: "c-1", RunID: "r-1", NodeID: f.node, NodeEpoch: 1, Mode: "soft_reset", MeetsPolicy: true, Digest: "sha256:c", IssuedAt: db.Now(),
+			ValidUntil: db.Now().Add(time.Hour), File: []byte("{}"),
+		})
+		f.ok(err)
+		sweeps := func() {
+			t.Helper()
+			f.ok(db.TouchNodes(f.ctx, map[string]time.Time{f.node: clock.Now()}))
+			_, err := db.SweepAvailability(f.ctx)
+			f.ok(err)
+		}
+		sweeps()
+		f.want("valid")
+		clock.Advance(time.Hour)
+		sweeps()
+		r := f.want("run out", "gpu-1")[0]
+		var s turnover.Turnover
+		f.ok(json.Unmarshal(r.State, &s))
+		if !strings.Contains(s.Reason, "certificate c-1 was valid until") {
+			t.Errorf("the reason is %q", s.Reason)
+		}
+		f.want("again", "gpu-1")
+	})
+}
+
 func TestNoTurnoverFollowsATenant(t *testing.T) {
 	for name, c := range map[string]struct {
 		policy func(*broker.Policy)

@@ -3,7 +3,8 @@
 //
 // Three loops run in the leading process. Leftovers removes secrets of deleted nodes. Silence
 // reimages nodes with silent agents if a run's policy asks for it, with a limit on simultaneous
-// reimages. Automatic turns over nodes that their tenants have left if the site's policy asks for
+// reimages. Automatic turns over nodes that their tenants have left, or
+// whose certificate has run out, if the site's policy asks for
 // it, with a limit on the runs that have not ended.
 //
 // The work of this package is not part of the save of the requesting step. If that save is lost,

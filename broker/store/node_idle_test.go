@@ -48,15 +48,15 @@ func TestNodesThatTheirTenantsHaveLeft(t *testing.T) {
 		is("one tenant of two is left", "n-c", "n-a")
 		leaves(t, db, nodes["b"], "a-b2")
 		is("all have left", "n-c", "n-a", "n-b")
-		if at := must(db.LeftNodes(ctx))(t)[2]; at.Site != "dc1" || !at.LeftAt.Equal(clock.Now()) {
+		if at := must(db.LeftNodes(ctx))(t)[2]; at.Site != "dc1" || !at.Since.Equal(clock.Now()) {
 			t.Errorf("%+v", at)
 		}
-		takesNode(t, db, nodes["a"], "left-a", "node.decommission/soft_reset")
+		takesNode(t, db, nodes["a"], "auto-a", "node.decommission/soft_reset")
 		is("a run has one", "n-c", "n-b")
-		if open := must(db.OpenRuns(ctx, "dc1", "left-"))(t); open != 1 {
+		if open := must(db.OpenRuns(ctx, "dc1", "auto-"))(t); open != 1 {
 			t.Errorf("%d runs are open", open)
 		}
-		for _, other := range []string{"other-", "left-b"} {
+		for _, other := range []string{"other-", "auto-b"} {
 			if open := must(db.OpenRuns(ctx, "dc1", other))(t); open != 0 {
 				t.Errorf("%d runs of %s are open", open, other)
 			}
@@ -69,5 +69,51 @@ func TestNodesThatTheirTenantsHaveLeft(t *testing.T) {
 		is("owed no more", "n-b")
 		ok(t, store.Exec(ctx, db, `UPDATE nodes SET override_at = 9000000000000000 WHERE id = 'n-b'`))
 		is("its use is permitted")
+	})
+}
+
+// A node waits for a turnover when its certificate has run out, as judged last, the longest first.
+func TestNodesWhoseCertificateHasRunOut(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		var nodes []broker.Node
+		for _, hostname := range []string{"c", "b", "a"} {
+			n := memberAt(t, db, hostname, "dc1")
+			ok(t, db.SaveBaseline(ctx, admin, n.ID, "sha256:b", []byte("{}"), "test"))
+			nodes = append(nodes, must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Active, By: broker.OwnerOnboarding, Reason: "test"}))(t))
+			certified(t, db, n, "c-"+n.ID, "r-"+n.ID, true)
+			clock.Advance(time.Second)
+		}
+		siteless := member(t, db, "siteless")
+		certified(t, db, siteless, "c-siteless", "r-siteless", true)
+		is := func(when string, want ...string) {
+			t.Helper()
+			for _, n := range append(nodes, siteless) {
+				ok(t, db.TouchNodes(ctx, map[string]time.Time{n.ID: clock.Now()}))
+			}
+			swept(t, db)
+			var got []string
+			for _, l := range must(db.ExpiredNodes(ctx))(t) {
+				got = append(got, l.NodeID)
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("%s: %q, want %q", when, got, want)
+			}
+		}
+		is("certified")
+		clock.Advance(time.Hour - 2*time.Second)
+		is("two have run out", "n-c", "n-b")
+		if codes := reasons(t, db, nodes[0]); !slices.Equal(codes, []string{"certificate_expired"}) {
+			t.Errorf("%q", codes)
+		}
+		clock.Advance(time.Minute)
+		certified(t, db, nodes[1], "c-new", "r-new", true)
+		is("one was certified again", "n-c", "n-a")
+		if at := must(db.ExpiredNodes(ctx))(t)[1]; at.Site != "dc1" || !at.Since.Equal(clock.Now().Add(-59*time.Second)) {
+			t.Errorf("%+v at %v", at, clock.Now())
+		}
+		takesNode(t, db, nodes[2], "auto-a", "node.decommission/soft_reset")
+		is("a run has one", "n-c")
+		ok(t, store.Exec(ctx, db, `INSERT INTO allocation_claims (allocation_id, node_id, since, ended_at) VALUES ('a-9', 'n-c', 1, 0)`))
+		is("an allocation has the other")
 	})
 }

@@ -1,0 +1,55 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/broker/store/sqlkit"
+)
+
+// IdleNode is an active node that nobody uses, and that nobody may use before a turnover.
+type IdleNode struct {
+	NodeID, Site string
+	Since        time.Time // the last tenant left, or the certificate ran out
+}
+
+// untaken are the conditions of an active node at a site that neither a run nor an allocation holds.
+var untaken = []string{
+	"nodes.status = 'active'", "nodes.site <> ''",
+	"NOT EXISTS (SELECT 1 FROM allocation_claims k WHERE k.node_id = nodes.id AND k.ended_at = 0)",
+	"NOT EXISTS (SELECT 1 FROM chain_locks l WHERE l.name = 'node/' || nodes.id)",
+}
+
+// LeftNodes returns the active nodes of sites whose tenants have left, longest left first. A node that
+// a run or an allocation holds is left out, and so is a node whose use a platform admin has
+// permitted regardless.
+func (db *DB) LeftNodes(ctx context.Context) ([]IdleNode, error) {
+	w := sqlkit.Where{Terms: append([]string{
+		"certified_by = ''", "ended_at > 0", occupantWas, "ended_at >= nodes.override_at",
+		"nodes.id NOT IN (SELECT node_id FROM allocations WHERE " + isLive + ")",
+	}, untaken...)}
+	w.Add("nodes.turnover_owed = ?", false)
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (n IdleNode, err error) {
+		return n, row.Scan(&n.NodeID, &n.Site, sqlkit.ScanMicros(&n.Since))
+	}, `SELECT nodes.id, nodes.site, MAX(ended_at) AS left_at FROM allocations JOIN nodes ON nodes.id = allocations.node_id`+w.String()+
+		` GROUP BY nodes.id, nodes.site ORDER BY left_at, nodes.id`, w.Args...)
+}
+
+// ExpiredNodes returns the active nodes of sites whose certificate has run out by the availability on
+// record, the longest first. A node that a run or an allocation holds is left out.
+func (db *DB) ExpiredNodes(ctx context.Context) ([]IdleNode, error) {
+	w := sqlkit.Where{Terms: append([]string{"word = 'held'", `codes LIKE '%"certificate_expired"%'`}, untaken...)}
+	w.Add("nodes.turnover_owed = ?", false)
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (n IdleNode, err error) {
+		return n, row.Scan(&n.NodeID, &n.Site, sqlkit.ScanMicros(&n.Since))
+	}, `SELECT nodes.id, nodes.site, c.valid_until FROM node_availability JOIN nodes ON nodes.id = node_availability.node_id
+		JOIN clean_certificates c ON c.id = (SELECT id FROM clean_certificates WHERE node_id = nodes.id ORDER BY issued_at DESC, id DESC LIMIT 1)`+
+		w.String()+` ORDER BY c.valid_until, nodes.id`, w.Args...)
+}
+
+// OpenRuns counts the runs at a site that have not ended and whose ids begin with a text.
+func (db *DB) OpenRuns(ctx context.Context, site, begins string) (n int, err error) {
+	err = db.reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM chain_runs WHERE `+openRuns+` AND site = $1 AND substr(id, 1, $2) = $3`,
+		site, len(begins), begins).Scan(&n)
+	return n, err
+}
