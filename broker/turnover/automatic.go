@@ -39,12 +39,7 @@ func AutomaticRequest(h broker.Handout, at Place) (Request, bool) {
 		return Request{}, false
 	}
 	root := slices.ContainsFunc(h.Occupants, func(o broker.Occupant) bool { return o.HadRoot })
-	p := at.Policy.Turnover()
-	mode, possible := automaticMode(p, root, h.Node.MAASSystemID != "" && at.Site.ID != "")
-	erase := taskcatalog.EraseSecure
-	if p.DiskGrade == string(certificate.GradeNone) {
-		erase = EraseNone
-	}
+	mode, erase, possible := Least(h.Node, at, root)
 	return Request{
 		Mode: mode, Erase: erase, RequestedBy: broker.System.Name, From: broker.Active,
 		Reason: taskcatalog.Clean(automaticReason(h)+" (turnover_automatic)", 500),
@@ -57,6 +52,17 @@ func automaticReason(h broker.Handout) string {
 	}
 	last := slices.MaxFunc(h.Occupants, func(a, b broker.Occupant) int { return a.EndedAt.Compare(b.EndedAt) })
 	return "allocation " + last.Describe() + " ended"
+}
+
+// Least is the least mode and erase whose certificate can meet the policy, after a tenant who had root
+// or had not. False: the policy needs a fresh system, and MAAS has no machine to reimage.
+func Least(n broker.Node, at Place, root bool) (mode Mode, erase string, possible bool) {
+	p := at.Policy.Turnover()
+	mode, possible = automaticMode(p, root, n.MAASSystemID != "" && at.Site.ID != "")
+	if p.DiskGrade == string(certificate.GradeNone) {
+		return mode, EraseNone, possible
+	}
+	return mode, taskcatalog.EraseSecure, possible
 }
 
 // automaticMode is a soft reset, or a reimage if no soft reset can meet the policy. False: the

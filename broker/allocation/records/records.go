@@ -93,12 +93,15 @@ func (r *Records) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cau
 	if err != nil {
 		return false, err
 	}
-	mode, err := r.mode(ctx, a, n, at)
+	o, err := r.DB.OccupantOf(ctx, a.ID, n.ID)
 	if err != nil {
 		return false, err
 	}
+	// Where no certificate can meet the policy, the turnover fails and says why.
+	mode, erase, _ := turnover.Least(n, at, o != nil && o.HadRoot)
 	state, locks, err := turnover.New(n, at, turnover.Request{
-		Mode: mode, Reason: taskcatalog.Clean(cause, 500), RequestedBy: broker.System.Name, ForceRelease: true, Ends: []string{a.ID},
+		Mode: mode, Erase: erase, Reason: taskcatalog.Clean(cause, 500), RequestedBy: broker.System.Name, ForceRelease: true,
+		Ends: []string{a.ID},
 	})
 	if err != nil {
 		return false, err
@@ -110,16 +113,6 @@ func (r *Records) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cau
 		return false, nil
 	}
 	return err == nil, err
-}
-
-// mode is how a node is turned over after an allocation. A node on which the tenant had root needs a
-// new system where the policy says so, and where MAAS can install one.
-func (r *Records) mode(ctx context.Context, a broker.Allocation, n broker.Node, at turnover.Place) (turnover.Mode, error) {
-	o, err := r.DB.OccupantOf(ctx, a.ID, n.ID)
-	if err == nil && o != nil && o.HadRoot && at.Policy.RootRequiresReimage && at.Site.ID != "" && n.MAASSystemID != "" {
-		return turnover.Reimage, nil
-	}
-	return turnover.SoftReset, err
 }
 
 // Resume implements allocation.Records.
