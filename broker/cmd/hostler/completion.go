@@ -210,6 +210,7 @@ var words = map[string][]string{
 	"--class":                  failureClasses(),
 	"task --type":              typeNames(),
 	"node --status":            statusNames(),
+	"allocation --status":      allocationStatusNames(),
 	"task --status":            slices.Concat([]string{"open"}, taskStatuses),
 	"decommission --status":    runStatusWords,
 	"onboarding --status":      runStatusWords,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/api/client"
 )
 
@@ -31,6 +32,7 @@ var sources = map[string]source{
 	"PROJECT":            projectCandidates,
 	"--project":          projectCandidates,
 	"certificate ID":     certificateCandidates,
+	"allocation ID":      allocationCandidates,
 	"onboarding ID":      runCandidates(onboardings),
 	"decommission ID":    runCandidates(decommissions),
 	"agent-lifecycle ID": runCandidates(agentRuns),
@@ -244,6 +246,35 @@ func projectCandidates(ctx context.Context, remote *client.Client, _ []string, _
 		}
 	}
 	return out, err
+}
+
+// allocationCandidates offers the allocations that the token sees without --project and that have not
+// ended.
+func allocationCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+	project, err := ownProject(ctx, remote, "")
+	if err != nil {
+		return nil, err
+	}
+	live := client.AllocationFilter{Status: "requested,provisioning,active,releasing,release_failed"}
+	offer := func(v api.Allocation) { out = append(out, candidate{v.ID, v.Status + ", " + v.SKU + " at " + v.Site}) }
+	if project == "" {
+		l, err := remote.PlatformAllocations(ctx, "", live)
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range l.Items {
+			offer(v.Allocation)
+		}
+		return out, nil
+	}
+	l, err := remote.Allocations(ctx, project, live)
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range l.Items {
+		offer(v)
+	}
+	return out, nil
 }
 
 func deviceCandidates(ctx context.Context, remote *client.Client, before []string, _ string) (out []candidate, err error) {

@@ -92,6 +92,7 @@ func nouns(a *app) []*cobra.Command {
 		agentReleaseCommand(a),
 		registryCredentialCommand(a),
 		rolloutCommand(a),
+		allocationCommand(a),
 		orgCommand(a),
 		projectCommand(a),
 		memberCommand(a),
