@@ -87,3 +87,41 @@ func (a *API) platformViews(ctx context.Context, page ...broker.Allocation) ([]a
 	}
 	return out, nil
 }
+
+type explainAllocationInput struct {
+	SKU   string `query:"sku" required:"true" minLength:"1" maxLength:"63"`
+	Nodes int    `query:"nodes" minimum:"1" maximum:"1000" default:"1"`
+	Site  string `query:"site" maxLength:"63" doc:"default: all sites that the caller sees"`
+}
+
+// explainAllocation judges all nodes of a SKU for a request.
+func (a *API) explainAllocation(ctx context.Context, in *explainAllocationInput) (*api.AllocationExplanation, error) {
+	sites, err := visibleSites(callerOf(ctx), in.Site)
+	if err != nil {
+		return nil, err
+	}
+	s, err := a.c.DB.SKU(ctx, in.SKU)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := a.c.DB.JudgedNodes(ctx, s.ID, sites)
+	if err != nil {
+		return nil, err
+	}
+	e := broker.Explain(s, broker.AllocationRequest{SKU: s.ID, Nodes: in.Nodes, Site: in.Site}, nodes)
+	out := &api.AllocationExplanation{
+		SKU: s.ID, Nodes: in.Nodes, WouldFit: e.Refusal == nil, Site: e.Site, Fit: e.Fit, DoNotFit: e.DoNotFit,
+		Sites: resources(e.Sites, func(c broker.ExplainedSite) api.AllocationSiteCounts { return api.AllocationSiteCounts(c) }),
+		Reasons: resources(e.Reasons, func(r broker.ExplainedReason) api.AllocationReason {
+			return api.AllocationReason{Code: r.Code, Nodes: r.Nodes, Examples: resources(r.Examples, explainedNode)}
+		}),
+	}
+	if e.Refusal != nil {
+		out.Code, out.Message = e.Refusal.Code, e.Refusal.Message
+	}
+	return out, nil
+}
+
+func explainedNode(n broker.ExplainedNode) api.AllocationReasonNode {
+	return api.AllocationReasonNode{NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, NextAction: n.Next}
+}

@@ -136,6 +136,7 @@ var routes = []route{
 	{get, "/projects/{project}/allocations/{allocation}", viewer.or(projectViewer, atProject), "show-allocation", "show an allocation", jsonRoute((*API).showAllocation)},
 	{post, "/projects/{project}/allocations/{allocation}/release", admin.or(projectMember, atProject), "release-allocation", "release an allocation, or try again to release it", jsonRoute((*API).releaseAllocation)},
 	{get, "/allocations", viewer, "list-all-allocations", "list the allocations of all projects, with their nodes", jsonRoute((*API).listAllAllocations)},
+	{get, "/allocations/explain", viewer, "explain-allocation", "count the nodes of a SKU that fit a request, and the others by reason", jsonRoute((*API).explainAllocation)},
 	{get, "/allocations/{allocation}", viewer, "show-any-allocation", "show an allocation of any project, with its nodes", jsonRoute((*API).showAnyAllocation)},
 	{post, "/allocations/{allocation}/force-release", admin, "force-release-allocation", "release an allocation of any project", jsonRoute((*API).forceRelease)},
 	{get, "/projects/{project}/usage", viewer.or(projectViewer, atProject), "show-project-usage", "show what a project has used within a period", jsonRoute((*API).projectUsage)},

@@ -67,3 +67,40 @@ type AllocationCreate struct {
 	Labels    map[string]string `json:"labels,omitempty" doc:"at most 64; keys and values as those of a node's labels"`
 	Reason    string            `json:"reason,omitempty" maxLength:"500"`
 }
+
+// AllocationExplanation says whether a request for nodes of a SKU would find them now, and why nodes
+// do not fit. Quotas are not looked at.
+type AllocationExplanation struct {
+	SKU      string                 `json:"sku"`
+	Nodes    int                    `json:"nodes"`
+	WouldFit bool                   `json:"would_fit" doc:"the request would find its nodes"`
+	Site     string                 `json:"site" doc:"where it would find them; empty: nowhere"`
+	Code     string                 `json:"code" doc:"of the refusal; empty: none"`
+	Message  string                 `json:"message" doc:"why the request would be refused; empty: it would not"`
+	Fit      int                    `json:"fit" doc:"nodes of the SKU that may be handed out"`
+	DoNotFit int                    `json:"do_not_fit"`
+	Sites    []AllocationSiteCounts `json:"sites"`
+	Reasons  []AllocationReason     `json:"reasons" doc:"why nodes do not fit, the most frequent first; a node may have several"`
+}
+
+// AllocationSiteCounts counts the nodes of a site.
+type AllocationSiteCounts struct {
+	Site     string `json:"site"`
+	Fit      int    `json:"fit"`
+	DoNotFit int    `json:"do_not_fit"`
+}
+
+// AllocationReason is a reason for which nodes do not fit.
+type AllocationReason struct {
+	Code     string                 `json:"code" doc:"as of a node's handout, or site_not_offered"`
+	Nodes    int                    `json:"nodes"`
+	Examples []AllocationReasonNode `json:"examples" doc:"at most ten of the nodes"`
+}
+
+// AllocationReasonNode is a node with the next action for a reason.
+type AllocationReasonNode struct {
+	NodeID     string `json:"node_id"`
+	Hostname   string `json:"hostname"`
+	Site       string `json:"site"`
+	NextAction string `json:"next_action"`
+}

@@ -75,6 +75,7 @@
 //	GET    /projects/{project}/allocations/{allocation}  Allocation
 //	POST   /projects/{project}/allocations/{allocation}/release  ReasonBody → Allocation
 //	GET    /allocations                         PlatformAllocationList  ?project= and those of a project's list
+//	GET    /allocations/explain                 AllocationExplanation  ?sku= &nodes= &site=
 //	GET    /allocations/{allocation}            PlatformAllocation
 //	POST   /allocations/{allocation}/force-release  ReasonBody → PlatformAllocation
 //	GET    /organisations                       OrganisationList  ?ended= &cursor= &limit=

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"strconv"
 
 	"github.com/hostler/hostler/broker/api"
 )
@@ -65,6 +66,13 @@ func (c *Client) PlatformAllocations(ctx context.Context, project string, f Allo
 // platform.
 func (c *Client) PlatformAllocation(ctx context.Context, id string) (*api.PlatformAllocation, error) {
 	return fetch[api.PlatformAllocation](ctx, c, at("allocations", id), nil)
+}
+
+// ExplainAllocation says whether a request for nodes of a SKU would find them now (site empty: at any
+// site), and why nodes do not fit. It needs a token of the platform.
+func (c *Client) ExplainAllocation(ctx context.Context, sku string, nodes int, site string) (*api.AllocationExplanation, error) {
+	q := query("sku", sku, "nodes", strconv.Itoa(nodes), "site", site)
+	return fetch[api.AllocationExplanation](ctx, c, at("allocations", "explain"), q)
 }
 
 // ForceReleaseAllocation releases an allocation of any project. It needs a platform_admin's token.

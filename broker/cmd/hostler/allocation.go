@@ -18,7 +18,7 @@ import (
 func allocationCommand(a *app) *cobra.Command {
 	return noun("allocation", "nodes that projects ask for and hold", "  hostler allocation list --project acme/lab",
 		allocationCreateCommand(a), allocationListCommand(a), allocationShowCommand(a), allocationWatchCommand(a),
-		allocationReleaseCommand(a), allocationForceReleaseCommand(a))
+		allocationReleaseCommand(a), allocationForceReleaseCommand(a), allocationExplainCommand(a))
 }
 
 func allocationProjectFlag(c *cobra.Command, project *string) {

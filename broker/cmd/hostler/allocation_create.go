@@ -19,8 +19,8 @@ func allocationCreateCommand(a *app) *cobra.Command {
 		Use: "create --sku SKU --nodes N --key KEY", Short: "ask for nodes", Args: exactly(),
 		Long: `Ask for nodes of a SKU: all of them, at one site, or none. A refusal comes at once:
 sku_unavailable (not offered, or not free), quota_exceeded. The broker then makes the
-nodes ready; hostler allocation show names where to log in. With --wait the exit
-status is 0 only if the allocation became active.`,
+nodes ready. With --wait the exit status is 0 only if the allocation became active.
+The nodes' addresses are in the output of hostler allocation show.`,
 		Example: "  hostler allocation create --project acme/lab --sku h100.8gpu --nodes 2 --key key-019c4e6b3a2n5p7r9t1v3x --wait\n" +
 			"  hostler allocation create --sku h100.8gpu --nodes 1 --key key-019c4e6b3a2n5p7r9t1v3x --ends-at 72h --label team=vision",
 		RunE: func(c *cobra.Command, _ []string) error {

@@ -1,0 +1,67 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func allocationExplainCommand(a *app) *cobra.Command {
+	var sku, site string
+	var nodes int
+	c := &cobra.Command{
+		Use: "explain --sku SKU --nodes N", Short: "say which nodes fit a request, and why the others do not", Args: exactly(),
+		Long: `Say whether a request for nodes of a SKU would find them now, how many nodes fit, and
+how many do not, by reason, with the next action for up to ten nodes of each. A node
+may have several reasons. Quotas are not looked at (hostler quota list PROJECT).`,
+		Example: "  hostler allocation explain --sku h100.8gpu --nodes 4\n  hostler allocation explain --sku h100.8gpu --nodes 4 --site dc1 -o json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			if sku == "" || nodes < 1 {
+				return usage("it is not said what to explain (use --sku SKU and --nodes N)")
+			}
+			remote, err := a.connect()
+			if err != nil {
+				return err
+			}
+			e, err := remote.ExplainAllocation(c.Context(), sku, nodes, site)
+			if err != nil {
+				return err
+			}
+			return a.show(e, nil, func(p *render.Page) { explanationPage(p, e) })
+		},
+	}
+	c.Flags().StringVar(&sku, "sku", "", "the SKU")
+	c.Flags().IntVar(&nodes, "nodes", 1, "number of whole nodes")
+	c.Flags().StringVar(&site, "site", "", "only at this site")
+	return c
+}
+
+func explanationPage(p *render.Page, e *api.AllocationExplanation) {
+	answer := fmt.Sprintf("yes, at %s", e.Site)
+	if !e.WouldFit {
+		answer = "no, " + e.Code + ": " + e.Message
+	}
+	p.Fields("request", fmt.Sprintf("%s of %s", plural(e.Nodes, "node"), e.SKU), "finds its nodes", answer,
+		"fit", strconv.Itoa(e.Fit), "do not fit", strconv.Itoa(e.DoNotFit))
+	if len(e.Sites) > 0 {
+		p.Title("Sites")
+		rows := [][]string{}
+		for _, s := range e.Sites {
+			rows = append(rows, []string{cmp.Or(s.Site, "-"), strconv.Itoa(s.Fit), strconv.Itoa(s.DoNotFit)})
+		}
+		p.Table(render.Kept("SITE", "FIT", "DO NOT FIT"), rows)
+	}
+	for _, r := range e.Reasons {
+		p.Title(fmt.Sprintf("%s: %s", r.Code, plural(r.Nodes, "node")))
+		rows := [][]string{}
+		for _, n := range r.Examples {
+			rows = append(rows, []string{n.Hostname, cmp.Or(n.Site, "-"), n.NextAction})
+		}
+		p.Table(render.Kept("NODE", "SITE", "NEXT"), rows)
+	}
+}

@@ -1,0 +1,56 @@
+package broker
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestAnExplanationCountsNodesByReason(t *testing.T) {
+	s := NewSKU()
+	s.ID, s.Offer.Sites = "h100", []string{"dc1", "dc2"}
+	node := func(id, site string, codes ...string) JudgedNode {
+		n := JudgedNode{ID: id, Hostname: "h-" + id, Site: site}
+		for _, c := range codes {
+			n.Reasons = append(n.Reasons, Reason{Code: c, Next: "mend " + c + " of " + id})
+		}
+		return n
+	}
+	nodes := []JudgedNode{
+		node("n-1", "dc1"), node("n-2", "dc1", "device_missing", "device_missing", "frozen"),
+		node("n-3", "dc2"), node("n-4", "dc2"), node("n-5", "dc2", "frozen"), node("n-6", "dc3"),
+	}
+	ask := func(count int, site string) Explanation {
+		return Explain(s, AllocationRequest{SKU: "h100", Nodes: count, Site: site}, nodes)
+	}
+	e := ask(1, "")
+	if e.Fit != 3 || e.DoNotFit != 3 || e.Site != "dc1" || e.Refusal != nil || fmt.Sprint(e.Sites) != "[{dc1 1 1} {dc2 2 1} {dc3 0 1}]" {
+		t.Errorf("%+v", e)
+	}
+	var codes []string
+	for _, r := range e.Reasons {
+		codes = append(codes, fmt.Sprint(r.Code, r.Nodes))
+	}
+	if got := strings.Join(codes, " "); got != "frozen2 device_missing1 site_not_offered1" || e.Reasons[0].Examples[1] != (ExplainedNode{"n-5", "h-n-5", "dc2", "mend frozen of n-5"}) {
+		t.Errorf("%s: %+v", got, e.Reasons)
+	}
+	if e := ask(2, ""); e.Site != "dc2" || e.Refusal != nil {
+		t.Errorf("%+v", e)
+	}
+	if e := ask(3, ""); e.Site != "" || e.Refusal.Code != "sku_unavailable" || !strings.Contains(e.Refusal.Message, "dc1 has 1, dc2 has 2, dc3 has 0") {
+		t.Errorf("%+v", e)
+	}
+	if e := ask(1, "dc3"); e.Refusal == nil || !strings.Contains(e.Refusal.Message, "not offered at dc3") {
+		t.Errorf("%+v", e)
+	}
+	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1}, nil); e.Refusal == nil || !strings.Contains(e.Refusal.Message, "there are no nodes") {
+		t.Errorf("%+v", e)
+	}
+	nodes = nil
+	for i := range 25 {
+		nodes = append(nodes, node(fmt.Sprint("n-", i), "dc1", "node_silent"))
+	}
+	if e := ask(1, ""); e.Reasons[0].Nodes != 25 || len(e.Reasons[0].Examples) != 10 {
+		t.Errorf("%d nodes, %d of them named", e.Reasons[0].Nodes, len(e.Reasons[0].Examples))
+	}
+}
