@@ -301,8 +301,8 @@ func TestAProviderThatMisbehavesIsAway(t *testing.T) {
 			_, _ = fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q}`, p.Issuer, "http"+strings.TrimPrefix(p.Issuer, "https")+"/keys")
 		},
 		"keys nowhere": func(p *oidctest.Provider, w http.ResponseWriter) { _, _ = fmt.Fprintf(w, `{"issuer":%q}`, p.Issuer) },
-		"no end": func(_ *oidctest.Provider, w http.ResponseWriter) {
-			_, _ = w.Write([]byte(`"` + strings.Repeat("x", 2<<20) + `"`))
+		"no end": func(p *oidctest.Provider, w http.ResponseWriter) {
+			_, _ = fmt.Fprintf(w, `{"issuer":%q,"jwks_uri":%q,"more":%q}`, p.Issuer, p.Issuer+"/keys", strings.Repeat("x", 1<<20))
 		},
 		"no JSON": func(_ *oidctest.Provider, w http.ResponseWriter) { _, _ = w.Write([]byte("<html>\x1b[31m")) },
 		"leads elsewhere": func(p *oidctest.Provider, w http.ResponseWriter) {
