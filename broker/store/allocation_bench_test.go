@@ -11,14 +11,16 @@ import (
 )
 
 // BenchmarkPlacement measures one asker's requests for one node each, among 10,000 nodes of which
-// half are claimed. Each request is acknowledged only when it is durable.
+// half are claimed. Each request is acknowledged only when it is durable. In the second case the
+// first thousand of the free nodes are silent.
 func BenchmarkPlacement(b *testing.B) {
 	for _, engine := range storetest.Engines {
-		b.Run(engine, func(b *testing.B) { benchmarkPlacement(b, engine) })
+		b.Run(engine, func(b *testing.B) { benchmarkPlacement(b, engine, "") })
+		b.Run(engine+"/silent", func(b *testing.B) { benchmarkPlacement(b, engine, "n-bench-06000") })
 	}
 }
 
-func benchmarkPlacement(b *testing.B, engine string) {
+func benchmarkPlacement(b *testing.B, engine, silentBelow string) {
 	const nodes = 10_000
 	url := storetest.URL(b, "sqlite")
 	if engine == "postgres" {
@@ -37,6 +39,7 @@ func benchmarkPlacement(b *testing.B, engine string) {
 	ok(b, store.Exec(ctx, db, `UPDATE nodes SET status = 'active', last_contact_at = `+now))
 	ok(b, store.Exec(ctx, db, `INSERT INTO allocation_claims (allocation_id, node_id, since, ended_at)
 		SELECT 'before', id, 1, 0 FROM nodes WHERE id < 'n-bench-05000'`))
+	ok(b, store.Exec(ctx, db, `UPDATE nodes SET last_contact_at = 1 WHERE id < '`+silentBelow+`'`))
 	var times []time.Duration
 	b.ResetTimer()
 	for i := range b.N {

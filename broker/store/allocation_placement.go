@@ -73,7 +73,7 @@ func (t *tx) createAllocation(ctx context.Context, actor broker.Actor, n NewAllo
 		}
 		return a, err
 	}
-	p := placement{tx: t, n: n, offered: s.Offer.Sites, wait: wait}
+	p := placement{tx: t, n: n, offered: s.Offer.Sites, wait: wait, looked: map[string]bool{}}
 	site, nodes, err := p.find(ctx)
 	switch {
 	case err != nil:
@@ -134,6 +134,8 @@ type placement struct {
 	wait    bool     // for locks; false: locked nodes are passed over
 	// passedOver: nodes that might have been found are locked by other transactions.
 	passedOver bool
+	looked     map[string]bool // candidates that were judged
+	unfit      bool            // a locked node did not fit
 }
 
 // find returns the first site with enough nodes, and those nodes. No nodes: there is no such site.
@@ -179,10 +181,12 @@ func (p *placement) distinctSites(ctx context.Context) (sites []string, err erro
 	}
 }
 
-// candidates selects the nodes to look at. The selection leaves out only nodes that
+// candidates selects the nodes of a site to look at after a node. The selection leaves out only nodes that
 // broker.Handout refuses for certain; Handout judges the rest.
-func (p *placement) candidates() (w sqlkit.Where) {
+func (p *placement) candidates(site, after string) (w sqlkit.Where) {
 	w.Add("sku = ?", p.n.SKU)
+	w.Add("site = ?", site)
+	w.Add("id > ?", after)
 	w.Add("status = ?", string(broker.Active))
 	w.Add("turnover_owed = ?", false)
 	w.Add("NOT EXISTS (SELECT 1 FROM allocation_claims c WHERE c.node_id = nodes.id AND c.ended_at = 0)")
@@ -192,14 +196,12 @@ func (p *placement) candidates() (w sqlkit.Where) {
 // findAt returns up to the number of nodes asked for, at a site. It locks few more nodes than it
 // returns, so that other transactions find theirs.
 func (p *placement) findAt(ctx context.Context, site string) (nodes []string, err error) {
-	var looked []string
-	last := ""
-	for len(nodes) < p.n.Nodes {
-		ids, err := p.lock(ctx, site, last, p.n.Nodes-len(nodes))
+	for last := ""; len(nodes) < p.n.Nodes; {
+		ids, end, err := p.next(ctx, site, last, p.n.Nodes-len(nodes))
 		if err != nil {
 			return nil, err
 		}
-		if len(ids) == 0 {
+		if end == "" {
 			break
 		}
 		for _, id := range ids {
@@ -207,35 +209,69 @@ func (p *placement) findAt(ctx context.Context, site string) (nodes []string, er
 			if err != nil {
 				return nil, err
 			}
-			if fits {
+			if p.looked[id] = true; fits {
 				nodes = append(nodes, id)
+			} else {
+				p.unfit = true
 			}
 		}
-		looked, last = append(looked, ids...), ids[len(ids)-1]
+		last = end
 	}
 	if len(nodes) < p.n.Nodes && !p.wait {
-		w := p.candidates()
-		w.Add("site = ?", site)
-		now, err := p.ids(ctx, w, "")
+		now, err := p.ids(ctx, p.candidates(site, ""), "")
 		if err != nil {
 			return nil, err
 		}
-		p.passedOver = p.passedOver || slices.ContainsFunc(now, func(id string) bool { return !slices.Contains(looked, id) })
+		p.passedOver = p.passedOver || slices.ContainsFunc(now, func(id string) bool { return !p.looked[id] })
 	}
 	return nodes, nil
 }
 
-// lock locks the next candidates of a site after a node.
-func (p *placement) lock(ctx context.Context, site, after string, most int) ([]string, error) {
-	w := p.candidates()
-	w.Add("site = ?", site)
-	w.Add("id > ?", after)
+// judgedPage is how many candidates are judged together.
+const judgedPage = 200
+
+// next locks the next candidates of a site after a node. end is the last candidate that need not be
+// looked at again; empty: there are no more. Most candidates fit, so the first are locked at once. Once
+// one did not fit, candidates are judged together without locks, and only those that fit are locked.
+func (p *placement) next(ctx context.Context, site, after string, most int) (ids []string, end string, err error) {
+	w := p.candidates(site, after)
+	if p.unfit {
+		free, last, err := p.judge(ctx, w)
+		if err != nil || len(free) == 0 {
+			return nil, last, err
+		}
+		end, w = last, p.candidates(site, after)
+		sqlkit.In(&w, "id", free)
+	}
 	lock := p.ForUpdate()
 	if !p.wait {
 		lock += p.SkipLocked()
 	}
 	limit := w.Limit(most) // adds an argument to w
-	return p.ids(ctx, w, limit+lock)
+	ids, err = p.ids(ctx, w, limit+lock)
+	if len(ids) == most || len(ids) > 0 && !p.unfit {
+		end = ids[len(ids)-1]
+	}
+	return ids, end, err
+}
+
+// judge judges a page of candidates without locks, and returns those that fit, and the last one of
+// the page.
+func (p *placement) judge(ctx context.Context, w sqlkit.Where) (free []string, last string, err error) {
+	limit := w.Limit(judgedPage) // adds an argument to w
+	page, err := p.ids(ctx, w, limit)
+	if err != nil || len(page) == 0 {
+		return nil, "", err
+	}
+	fleet, err := handouts(ctx, p, page, p.clock())
+	for _, f := range fleet {
+		if len(f.Reasons("", "")) == 0 {
+			free = append(free, f.Node.ID)
+		} else {
+			p.looked[f.Node.ID] = true
+		}
+	}
+	return free, page[len(page)-1], err
 }
 
 func (p *placement) ids(ctx context.Context, w sqlkit.Where, tail string) ([]string, error) {

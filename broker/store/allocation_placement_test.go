@@ -106,7 +106,7 @@ func TestAnAllocationIsPlacedWhereItsSKUIsOffered(t *testing.T) {
 	})
 }
 
-// Many askers share a stock of nodes: it is given out to the last node that a request can use, and
+// Many askers share a stock of nodes, of which the first are silent: the rest is given out to the last node that a request can use, and
 // no node twice, by three brokers on PostgreSQL as by one on SQLite.
 func TestManyAskersShareTheNodesExactly(t *testing.T) {
 	for _, engine := range storetest.Engines {
@@ -119,7 +119,8 @@ func TestManyAskersShareTheNodesExactly(t *testing.T) {
 					brokers = append(brokers, storetest.Reopen(t, url, nil), storetest.Reopen(t, url, nil))
 				}
 				offered(t, brokers[0], "h100")
-				stock(t, brokers[0], "h100", "dc1", nodes)
+				stock(t, brokers[0], "h100", "dc1", nodes+30)
+				ok(t, store.Exec(ctx, brokers[0], `UPDATE nodes SET last_contact_at = 1 WHERE id < 'n-h100-dc1-030'`)) // silent
 				var mu sync.Mutex
 				var won []string
 				wins := 0
@@ -150,5 +151,22 @@ func TestManyAskersShareTheNodesExactly(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// Nodes that do not fit are judged together: their number does not add to the statements of a request.
+func TestNodesThatDoNotFitAreJudgedTogether(t *testing.T) {
+	db := storetest.Open(t, "sqlite", nil)
+	offered(t, db, "h100")
+	stock(t, db, "h100", "dc1", 40)
+	cost := func(id, silentBelow string) int64 {
+		ok(t, store.Exec(ctx, db, `UPDATE nodes SET last_contact_at = 1 WHERE id < '`+silentBelow+`'`))
+		before := db.Statements()
+		must(asks(db, id, "h100", 1))(t)
+		return db.Statements() - before
+	}
+	few := cost("a-1", "n-h100-dc1-002")
+	if many := cost("a-2", "n-h100-dc1-030"); many != few {
+		t.Errorf("%d statements after 2 silent nodes, and %d after 30", few, many)
 	}
 }
