@@ -15,6 +15,8 @@ type Work struct {
 	NodeIDs      []string `json:"node_ids"`
 	// Ready are the nodes that have the tenant's account.
 	Ready []string `json:"ready,omitempty"`
+	// Unfit are the nodes whose agent failed or refused to make the account, in any attempt.
+	Unfit []string `json:"unfit,omitempty"`
 	// Begun are the nodes whose turnover this run has begun. A turnover that ends without a
 	// certificate is not begun again by the same run.
 	Begun []string `json:"begun,omitempty"`
@@ -43,7 +45,8 @@ type Records interface {
 	// Account says whether the allocation's account may be on a node, or was on it since the node was
 	// last handed out clean.
 	Account(ctx context.Context, a broker.Allocation, nodeID string) (Account, error)
-	// Proven are the certificates that end the allocation, by node. A node without one is missing.
+	// Proven are the certificates that end the allocation, or that were issued after it failed, by node. A
+	// node without one is missing.
 	Proven(ctx context.Context, a broker.Allocation) (map[string]string, error)
 	// Holder is the live run that has a node; nil: none.
 	Holder(ctx context.Context, nodeID string) (*chain.Record, error)

@@ -178,6 +178,22 @@ func TestNodesOfAFailedAllocationAreNotForgotten(t *testing.T) {
 	w.clean("a-1")
 }
 
+// A node whose agent refuses the account has no reason against it. Without a turnover it would be given
+// to the next tenant, and to the one after.
+func TestANodeThatRefusesTheAccountIsTurnedOver(t *testing.T) {
+	w := newWorld(t)
+	a := w.ask("a-1", 2)
+	w.refuses = a.NodeIDs[0]
+	w.settle()
+	w.stands("a-1", broker.AllocationFailed, "node_not_ready")
+	for i, n := range a.NodeIDs {
+		if got := len(w.book.Tasks(n, "node.gpu_scrub")); got != 1 {
+			t.Errorf("node %d was turned over %d times", i, got)
+		}
+	}
+	w.clean("a-1")
+}
+
 // A release does not overrule a person who has stopped a turnover, or takes the node out of the fleet.
 func TestAReleaseResumesNoTurnoverThatAPersonStopped(t *testing.T) {
 	for name, holder := range map[string]chain.Record{

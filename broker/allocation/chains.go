@@ -116,18 +116,19 @@ func isFailure(err error) bool {
 	return is
 }
 
-// task has a node do a task, once an attempt. The error says that the task has not ended, or failed.
-func (c *Chains) task(ctx context.Context, r *run, nodeID, taskType string, params any) error {
+// task has a node do a task, once an attempt. The error says that the task was refused, has not ended,
+// or ended failed.
+func (c *Chains) task(ctx context.Context, r *run, nodeID, taskType string, params any) (ended bool, err error) {
 	k, err := c.Records.Request(ctx, taskstage.Task{
 		Key: r.Key() + "/" + nodeID, NodeID: nodeID, RunID: r.ID, Type: taskType, Params: params,
 	})
 	switch {
 	case err != nil:
-		return failed(err)
+		return false, failed(err)
 	case !k.Status.Ended():
-		return chain.Again(soon, "task %s (%s) of node %s is %s", k.ID, k.Type, nodeID, k.Status)
+		return false, chain.Again(soon, "task %s (%s) of node %s is %s", k.ID, k.Type, nodeID, k.Status)
 	}
-	return failed(taskstage.Judge(k, unmet))
+	return true, failed(taskstage.Judge(k, unmet))
 }
 
 // reach moves the run's allocation to a status.

@@ -31,23 +31,29 @@ func (c *Chains) provisionUsers(ctx context.Context, r *run) error {
 	if err != nil {
 		return failed(err)
 	}
-	var waits error
+	var waits, wrong error
 	for _, id := range r.State.NodeIDs {
 		if slices.Contains(r.State.Ready, id) {
 			continue
 		}
-		switch err := c.task(ctx, r, id, "allocation.provision_user", taskcatalog.ProvisionUserParams{
+		switch ended, err := c.task(ctx, r, id, "allocation.provision_user", taskcatalog.ProvisionUserParams{
 			AllocationID: a.ID, Username: broker.AllocationAccount, SSHKeys: keys, Tenant: r.State.Tenant,
 		}); {
 		case isFailure(err):
-			return err
+			wrong = errors.Join(wrong, err)
+			if ended && !slices.Contains(r.State.Unfit, id) {
+				r.State.Unfit = append(r.State.Unfit, id)
+			}
 		case err != nil:
 			waits = err
 		default:
 			r.State.Ready = append(r.State.Ready, id)
 		}
 	}
-	if waits != nil {
+	switch {
+	case wrong != nil:
+		return failed(wrong)
+	case waits != nil:
 		return waits
 	}
 	r.Note(map[string]any{"nodes": len(r.State.Ready), "keys": len(keys)}, "%d nodes have the tenant's account", len(r.State.Ready))
@@ -109,8 +115,8 @@ func (c *Chains) cancelProvision(ctx context.Context, r *run) error {
 	return c.giveBack(ctx, r)
 }
 
-// giveBack has each node of a failed allocation turned over that may have the account. The turnovers
-// are not waited for.
+// giveBack has each node of a failed allocation turned over that may have the account, or whose agent
+// could not make it. The turnovers are not waited for.
 func (c *Chains) giveBack(ctx context.Context, r *run) error {
 	a, err := c.allocation(ctx, r)
 	switch {
@@ -119,8 +125,15 @@ func (c *Chains) giveBack(ctx context.Context, r *run) error {
 	case a.Status != broker.AllocationFailed:
 		return stays(r, a)
 	}
+	proven, err := c.Records.Proven(ctx, a)
+	if err != nil {
+		return failed(err)
+	}
 	var waits, wrong error
 	for _, id := range r.State.NodeIDs {
+		if _, clean := proven[id]; clean { // turned over since, and perhaps another tenant's
+			continue
+		}
 		switch err := c.giveNodeBack(ctx, r, a, id); {
 		case isFailure(err):
 			wrong = errors.Join(wrong, err)
@@ -144,7 +157,9 @@ func (c *Chains) giveNodeBack(ctx context.Context, r *run, a broker.Allocation, 
 	if err != nil {
 		return failed(err)
 	}
-	if account == NoAccount || account == NodeGone || slices.Contains(r.State.Begun, nodeID) {
+	// A node whose agent refused the account has no reason against it, and would be the next tenant's.
+	unfit := slices.Contains(r.State.Unfit, nodeID) && !slices.Contains(r.State.Ready, nodeID)
+	if account == NoAccount && !unfit || account == NodeGone || slices.Contains(r.State.Begun, nodeID) {
 		return nil
 	}
 	holder, err := c.Records.Holder(ctx, nodeID)

@@ -28,7 +28,7 @@ func (c *Chains) endUsers(ctx context.Context, r *run) error {
 		case account != AccountLives:
 			continue
 		}
-		switch err := c.task(ctx, r, id, "allocation.revoke_user", taskcatalog.RevokeUserParams{
+		switch _, err := c.task(ctx, r, id, "allocation.revoke_user", taskcatalog.RevokeUserParams{
 			AllocationID: a.ID, Username: broker.AllocationAccount, GraceSeconds: r.State.GraceSeconds,
 		}); {
 		case isFailure(err):

@@ -40,6 +40,7 @@ type world struct {
 	// held are runs of other kinds that have nodes. refuse is a node whose turnover is refused.
 	held    map[string]*chain.Record
 	refuse  string
+	refuses string // a node whose agent refuses the account
 	resumed []string
 }
 
@@ -192,6 +193,9 @@ func (w *world) clean(id string) {
 func (w *world) Request(ctx context.Context, t taskstage.Task) (broker.Task, error) {
 	if t.Type == "allocation.provision_user" {
 		m := w.book.Machine(t.NodeID)
+		if w.refuses == t.NodeID { // the agent refuses the task, and the account never was there
+			return broker.Task{ID: "t-" + t.Key, NodeID: t.NodeID, Type: t.Type, Status: broker.TaskFailed, Outcome: "refused", Code: "draining"}, nil
+		}
 		if len(m.Users) == 0 && !w.book.LetIn(t.NodeID, w.of(t.NodeID), "p-1", false) {
 			return broker.Task{}, broker.Errorf(broker.Refused, "node_status", "cannot hand out node %s: it is %s", t.NodeID, m.Status)
 		}
@@ -271,9 +275,12 @@ func (w *world) Account(ctx context.Context, a broker.Allocation, nodeID string)
 }
 
 func (w *world) Proven(_ context.Context, a broker.Allocation) (map[string]string, error) {
-	out := map[string]string{}
+	out, since := map[string]string{}, a.ReleasingAt
+	if a.Status == broker.AllocationFailed {
+		since = a.FailedAt
+	}
 	for _, n := range a.NodeIDs {
-		if m, p := w.book.Machine(n), w.proofs[n]; len(m.Users) == 0 && !m.TurnoverOwed && p.at.After(a.ReleasingAt) {
+		if m, p := w.book.Machine(n), w.proofs[n]; len(m.Users) == 0 && !m.TurnoverOwed && p.at.After(since) {
 			out[n] = p.id
 		}
 	}

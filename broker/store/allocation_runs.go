@@ -82,7 +82,7 @@ func (db *DB) AllocationKeys(ctx context.Context, a broker.Allocation) (lines []
 }
 
 // ReleaseCertificates returns the certificates that prove that the tenant's time on the nodes of an
-// allocation has ended, by node. A node that is not proven clean is missing. Only
+// allocation has ended, or that were issued after the allocation failed, by node. A node that is not proven clean is missing. Only
 // TransitionAllocation, which looks again under locks, decides whether they suffice.
 func (db *DB) ReleaseCertificates(ctx context.Context, a broker.Allocation) (map[string]string, error) {
 	out := map[string]string{}
@@ -98,24 +98,36 @@ func (db *DB) ReleaseCertificates(ctx context.Context, a broker.Allocation) (map
 	return out, nil
 }
 
-// releaseCertificate returns the certificate that cleanNode would accept for a node; empty: none.
+// releaseCertificate returns the certificate that ends the allocation on a node; empty: none. Where the
+// allocation never had a user, the certificate was issued since the allocation began to end.
 func releaseCertificate(ctx context.Context, r sqlkit.Runner, a broker.Allocation, nodeID string) (string, error) {
 	n, err := node(ctx, r, nodeID, "")
 	if err != nil {
 		return "", err
 	}
-	since, err := occupants(ctx, r, nodeID, `certified_by = ''`)
-	if err != nil || n.Status != broker.Deleted && (n.TurnoverOwed || len(since) > 0) {
-		return "", err
-	}
 	var id string
 	err = r.QueryRowContext(ctx, `SELECT certified_by FROM allocations WHERE node_id = $1 AND allocation_id = $2 AND`+occupantWas,
 		nodeID, a.ID).Scan(&id)
-	if err == nil && n.Status != broker.Deleted || err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return id, err
+	never := errors.Is(err, sql.ErrNoRows)
+	if err != nil && !never {
+		return "", err
+	}
+	// A node of a failed allocation that never had a user may be another tenant's by now.
+	if n.Status != broker.Deleted && (!never || a.Status != broker.AllocationFailed) {
+		others, err := occupants(ctx, r, nodeID, `certified_by = ''`)
+		if err != nil || n.TurnoverOwed || len(others) > 0 {
+			return "", err
+		}
+	}
+	if !never && n.Status != broker.Deleted {
+		return id, nil
+	}
+	begun := a.ReleasingAt
+	if a.Status == broker.AllocationFailed {
+		begun = a.FailedAt.Add(-time.Microsecond) // no turnover takes the node before the failure
 	}
 	err = r.QueryRowContext(ctx, `SELECT id FROM clean_certificates WHERE node_id = $1 AND node_epoch = $2 AND meets_policy AND issued_at > $3
-		ORDER BY issued_at DESC, id DESC LIMIT 1`, nodeID, n.Epoch, sqlkit.Micros(a.ReleasingAt)).Scan(&id)
+		ORDER BY issued_at DESC, id DESC LIMIT 1`, nodeID, n.Epoch, sqlkit.Micros(begun)).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", nil
 	}

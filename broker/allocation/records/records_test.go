@@ -54,6 +54,7 @@ type site struct {
 	watch     *Watch
 	nodes     map[string]*agent
 	certified bool // the turnover's certificate meets the policy
+	refuses   bool // the nodes refuse accounts
 	asked     []string
 }
 
@@ -235,6 +236,10 @@ func (s *site) answer(a *agent, d wire.Delivery) {
 	s.ok(err)
 	s.asked = append(s.asked, task.Type)
 	var result any
+	outcome, code := taskcatalog.OutcomeSucceeded, taskcatalog.Code("")
+	if s.refuses {
+		outcome, code = taskcatalog.OutcomeRefused, "node_draining"
+	}
 	switch task.Type {
 	case "allocation.provision_user":
 		var p taskcatalog.ProvisionUserParams
@@ -252,13 +257,13 @@ func (s *site) answer(a *agent, d wire.Delivery) {
 	s.ok(err)
 	ev := taskcatalog.Evidence{
 		TaskID: task.TaskID, TaskDigest: pki.Digest([]byte(d.Envelope)), NodeID: a.Peer.NodeID, NodeEpoch: 1, BootID: "boot",
-		Nonce: task.Nonce, StartedAt: s.db.Now(), FinishedAt: s.db.Now(), AgentVersion: "1.3.0", Outcome: taskcatalog.OutcomeSucceeded,
+		Nonce: task.Nonce, StartedAt: s.db.Now(), FinishedAt: s.db.Now(), AgentVersion: "1.3.0", Outcome: outcome, Code: code,
 		ResultDigest: pki.Digest(raw),
 	}
 	signed, err := pki.SignEvidence(ev, a.Cert.PrivateKey.(crypto.Signer))
 	s.ok(err)
 	_, err = s.records.Queue.Result(s.Context(), a.Peer, d.TaskID, wire.ResultRequest{
-		Attempt: d.Attempt, Outcome: taskcatalog.OutcomeSucceeded, Result: raw, Evidence: string(signed),
+		Attempt: d.Attempt, Outcome: outcome, Code: code, Result: raw, Evidence: string(signed),
 	})
 	s.ok(err)
 }
@@ -376,6 +381,31 @@ func TestAKeyOfTheOrganisationLetsIn(t *testing.T) {
 		s.ask("a-1", 1, func(n *store.NewAllocation) { n.KeyIDs = []string{"k-org"} })
 		s.settle()
 		s.stands("a-1", broker.AllocationActive, "")
+	})
+}
+
+// A node that refuses the account is turned over before the next tenant gets it, and once.
+func TestANodeThatRefusesTheAccountIsTurnedOverOnce(t *testing.T) {
+	eachSite(t, 1, func(s *site) {
+		s.refuses = true
+		s.ask("a-1", 1)
+		s.settle()
+		failed := s.stands("a-1", broker.AllocationFailed, "node_not_ready")
+		s.refuses = false
+		s.ask("a-2", 1)
+		s.settle()
+		s.stands("a-2", broker.AllocationActive, "")
+		// A give-back whose save was lost looks again, and leaves the node to its tenant.
+		proven, err := s.records.Proven(s.Context(), failed)
+		s.ok(err)
+		if proven["n-0"] == "" {
+			s.Errorf("the node is not known to be turned over: %v", proven)
+		}
+		all, err := s.db.Runs(s.Context(), chain.Filter{Kind: broker.TurnoverKinds})
+		s.ok(err)
+		if len(all) != 1 || all[0].Status != chain.Completed {
+			s.Errorf("turnovers: %+v", all)
+		}
 	})
 }
 
