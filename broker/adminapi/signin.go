@@ -6,12 +6,17 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/strangers"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 // signIn tells anybody where people sign in: whoever asks has no token yet. The answer costs one read
 // of the provider an hour, and few when the provider is away.
 func (a *API) signIn(w http.ResponseWriter, r *http.Request) {
+	if !strangers.Stay(r.Context()) { // whoever shows a credential here is as strange as who shows none: nobody checks it
+		strangers.Refuse(w)
+		return
+	}
 	secureHeaders(w.Header())
 	found, err := a.c.Operators.SignIn(r.Context())
 	if err != nil {

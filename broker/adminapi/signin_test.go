@@ -13,6 +13,7 @@ import (
 	"github.com/hostler/hostler/broker/operators/oidc/oidctest"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
+	"github.com/hostler/hostler/pki"
 )
 
 // withPeople starts a broker where the groups of a provider's tokens give roles.
@@ -100,6 +101,37 @@ func TestAnybodyMayAskWherePeopleSignIn(t *testing.T) {
 	none := servertest.Start(t)
 	if a := none.Ask(t, "", http.MethodGet, none.OperatorURL()+api.SignInPath, nil); a.Status != http.StatusNotFound || a.Code() != "oidc_not_configured" {
 		t.Errorf("without a provider: %d %s", a.Status, a.Body)
+	}
+}
+
+// The route is open to all. A credential that nobody checks does not give its sender more places.
+func TestStrangersWhoAskWherePeopleSignInAreBounded(t *testing.T) {
+	b, fake := withPeople(t)
+	release := make(chan struct{})
+	fake.Lie = func(http.ResponseWriter) { <-release }
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: pki.ClientConfig(b.Roots, nil, b.Now), ForceAttemptHTTP2: true}}
+	defer client.CloseIdleConnections()
+	const many = 80
+	answers := make(chan int, many)
+	for range many {
+		go func() {
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, b.OperatorURL()+api.SignInPath, nil)
+			req.Header.Set("Authorization", "Bearer x")
+			res, err := client.Do(req)
+			if err != nil { // cut, to make place
+				answers <- http.StatusTooManyRequests
+				return
+			}
+			_ = res.Body.Close()
+			answers <- res.StatusCode
+		}()
+	}
+	if first := <-answers; first != http.StatusTooManyRequests {
+		t.Errorf("the first answer while the provider hangs: %d", first)
+	}
+	close(release)
+	for range many - 1 {
+		<-answers
 	}
 }
 

@@ -1,7 +1,9 @@
 package oidc
 
 import (
+	"bytes"
 	"crypto/x509"
+	"encoding/pem"
 	"net/url"
 	"slices"
 	"strings"
@@ -20,7 +22,7 @@ type Config struct {
 }
 
 const (
-	maxCA     = 64 << 10
+	maxCA     = 32 << 10 // a program keeps it beside two tokens, in a file of at most 64 KiB
 	maxScopes = 16
 	maxText   = 512
 )
@@ -47,8 +49,31 @@ func (c Config) check() (ca []byte, err error) {
 	if ca, err = regular.Read(c.CAFile, maxCA); err != nil {
 		return nil, Misconfigured("ca_file: %v", err)
 	}
-	if !x509.NewCertPool().AppendCertsFromPEM(ca) {
-		return nil, Misconfigured("ca_file: there is no certificate in %s", c.CAFile)
+	return onlyCertificates(c.CAFile, ca)
+}
+
+// onlyCertificates returns the certificates of a PEM, encoded again: anybody may read the roots, so
+// that nothing else of the file may be among them. Code: oidc_config_invalid.
+func onlyCertificates(file string, raw []byte) (ca []byte, err error) {
+	for {
+		block, rest := pem.Decode(raw)
+		if block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			return nil, Misconfigured("ca_file: there is a %s in %s, which anybody may read (leave only certificates in it)",
+				taskcatalog.Clean(block.Type, 64), file)
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return nil, Misconfigured("ca_file: there is a damaged certificate in %s: %v", file, err)
+		}
+		ca, raw = append(ca, pem.EncodeToMemory(&pem.Block{Type: block.Type, Bytes: block.Bytes})...), rest
+	}
+	if len(ca) == 0 {
+		return nil, Misconfigured("ca_file: there is no certificate in %s", file)
+	}
+	if len(bytes.TrimSpace(raw)) > 0 {
+		return nil, Misconfigured("ca_file: there is something after the last certificate in %s (leave only certificates in it)", file)
 	}
 	return ca, nil
 }

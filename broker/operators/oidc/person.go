@@ -4,10 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"github.com/go-jose/go-jose/v4"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/taskcatalog"
@@ -45,18 +47,13 @@ func nameOf(subject string) string {
 // was given to this one.
 func (p *Provider) person(t *oidc.IDToken) (Person, error) {
 	out := Person{Name: nameOf(t.Subject), Issued: t.IssuedAt, Expires: t.Expiry}
-	var own struct {
-		AuthorizedParty *string `json:"azp"`
-		Email           string  `json:"email"`
-	}
-	if t.Claims(&own) != nil || t.Claims(&out.claims) != nil {
+	if t.Claims(&out.claims) != nil || twofold(out.claims) || !ofSignIn(out.claims) {
 		return Person{}, p.invalid()
 	}
-	now := p.now()
+	party, now := out.claims["azp"], p.now()
 	switch {
 	case t.Subject == "", len(t.Subject) > maxSubject,
-		own.AuthorizedParty == nil && len(t.Audience) > 1,
-		own.AuthorizedParty != nil && *own.AuthorizedParty != p.config.ClientID,
+		party == nil && len(t.Audience) > 1, party != nil && party != p.config.ClientID,
 		t.IssuedAt.IsZero(), t.IssuedAt.Unix() <= 0, t.IssuedAt.After(now.Add(skew)):
 		return Person{}, p.invalid()
 	}
@@ -67,9 +64,40 @@ func (p *Provider) person(t *oidc.IDToken) (Person, error) {
 		return Person{}, expired(out.Expires)
 	}
 	if emailVerified(out.claims) {
-		out.Email = taskcatalog.Clean(own.Email, 254)
+		email, _ := out.claims["email"].(string)
+		out.Email = taskcatalog.Clean(email, 254)
 	}
 	return out, nil
+}
+
+// judged are the claims that decide whether a token counts, and for whom.
+var judged = []string{"iss", "sub", "aud", "azp", "exp", "iat", "nbf", "email"}
+
+// twofold reports whether a claim is written like one of the judged but for its case. The library
+// reads claims without regard to case: such a claim takes the place of the true one there.
+func twofold(claims map[string]any) bool {
+	for name := range claims {
+		if slices.ContainsFunc(judged, func(j string) bool { return name != j && strings.EqualFold(name, j) }) {
+			return true
+		}
+	}
+	return false
+}
+
+// ofIDToken reports whether a header may be of an ID token. Access tokens and logout tokens are signed
+// with the same keys, and name their own kind.
+func ofIDToken(h jose.Header) bool {
+	kind, there := h.ExtraHeaders[jose.HeaderType]
+	name, _ := kind.(string)
+	return !there || strings.EqualFold(name, "JWT")
+}
+
+// ofSignIn reports whether claims may be of an ID token: a logout token has events, and some providers
+// write a token's kind among the claims.
+func ofSignIn(claims map[string]any) bool {
+	_, event := claims["events"]
+	kind, named := claims["typ"].(string)
+	return !event && (!named || slices.Contains([]string{"", "ID", "JWT"}, kind))
 }
 
 // emailVerified reads the claim of this name, which some providers write as text.
@@ -78,7 +106,7 @@ func emailVerified(claims map[string]any) bool {
 }
 
 // Has reports whether a claim has a value: the claim is the text, is a list with the text, or is an
-// object with a member of that name. A claim within objects is written with dots, such as
+// object with a member of that name that is neither false nor null. A claim within objects is written with dots, such as
 // realm_access.roles. An email address counts only if the provider has verified it.
 func (p Person) Has(claim, value string) bool {
 	if claim == "email" && !emailVerified(p.claims) {
@@ -118,8 +146,8 @@ func contains(claim any, value string) bool {
 			}
 		}
 	case map[string]any:
-		_, there := v[value]
-		return there
+		is, there := v[value]
+		return there && is != nil && is != false
 	}
 	return false
 }

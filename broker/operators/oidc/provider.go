@@ -44,6 +44,7 @@ type Provider struct {
 
 	reads *rate.Limiter
 	turn  chan struct{} // held by whoever reads the provider
+	tried atomic.Uint64 // reads that have ended, well or not
 	known atomic.Pointer[description]
 }
 
@@ -63,7 +64,7 @@ func New(c Config, now func() time.Time) (*Provider, error) {
 // oidc_unavailable.
 func (p *Provider) Verify(ctx context.Context, raw string) (Person, error) {
 	signed, err := jose.ParseSigned(raw, algorithms)
-	if err != nil || len(signed.Signatures) != 1 {
+	if err != nil || len(signed.Signatures) != 1 || !ofIDToken(signed.Signatures[0].Header) {
 		return Person{}, p.invalid()
 	}
 	id := signed.Signatures[0].Header.KeyID
@@ -86,37 +87,50 @@ func (p *Provider) Verify(ctx context.Context, raw string) (Person, error) {
 
 // described returns the provider's description, which is read again if it is old or does not
 // suffice. Reads are made one at a time and at a limited rate; what was read before serves as long
-// as it is not old. Code: oidc_unavailable.
+// as it is not old. Whoever waits for another's read takes what comes of it. Code: oidc_unavailable.
 func (p *Provider) described(ctx context.Context, suffices func(*description) bool) (*description, error) {
 	if d := p.known.Load(); d.fresh(p.now()) && suffices(d) {
 		return d, nil
 	}
+	tried := p.tried.Load()
+	wait, stop := context.WithTimeout(ctx, readWithin)
+	defer stop()
 	select {
 	case p.turn <- struct{}{}:
 		defer func() { <-p.turn }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
+	case <-wait.Done():
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return p.readBefore(errors.New("it has been asked, and has not answered yet"))
 	}
 	d := p.known.Load()
 	switch now := p.now(); {
 	case d.fresh(now) && suffices(d):
 		return d, nil
-	case !p.reads.AllowN(now, 1):
-		if d.fresh(now) {
-			return d, nil
-		}
-		return nil, p.unavailable(errors.New("it was asked a moment ago"))
+	case p.tried.Load() != tried, !p.reads.AllowN(now, 1):
+		return p.readBefore(errors.New("it was asked a moment ago"))
 	}
+	defer p.tried.Add(1)
 	// The read goes on if the caller leaves: the next caller needs it, too.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readWithin)
 	defer cancel()
 	d, err := read(ctx, p.client, p.config.Issuer)
 	if err != nil {
-		return nil, p.unavailable(err)
+		return p.readBefore(err)
 	}
 	d.readAt = p.now()
 	p.known.Store(d)
 	return d, nil
+}
+
+// readBefore returns the description in use as long as it is not old, and otherwise why there is no
+// newer one. Code: oidc_unavailable.
+func (p *Provider) readBefore(why error) (*description, error) {
+	if d := p.known.Load(); d.fresh(p.now()) {
+		return d, nil
+	}
+	return nil, p.unavailable(why)
 }
 
 // SignIn is what a program needs to get an ID token for a person.

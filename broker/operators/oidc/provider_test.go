@@ -11,6 +11,8 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -21,6 +23,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/operators/oidc"
 	"github.com/hostler/hostler/broker/operators/oidc/oidctest"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // clock is a clock that a test moves.
@@ -51,7 +54,7 @@ func TestAValidTokenNamesItsPerson(t *testing.T) {
 	fake, p, _ := start(t)
 	who, err := p.Verify(t.Context(), fake.Token(t, "u-17", map[string]any{
 		"email": "ada@acme.example", "email_verified": true, "groups": []string{"lab", "ops"},
-		"realm_access": map[string]any{"roles": []string{"admin"}}, "urn:x.y:roles": map[string]any{"owner": map[string]any{"1": "acme"}},
+		"realm_access": map[string]any{"roles": []string{"admin"}}, "urn:x.y:roles": map[string]any{"owner": map[string]any{"1": "acme"}, "former": false, "never": nil},
 	}))
 	if err != nil || who.Name != "oidc:u-17" || who.Email != "ada@acme.example" {
 		t.Fatalf("%+v, %v", who, err)
@@ -68,6 +71,8 @@ func TestAValidTokenNamesItsPerson(t *testing.T) {
 		{"realm_access.roles", "user", false},
 		{"urn:x.y:roles", "owner", true},
 		{"urn:x.y:roles", "viewer", false},
+		{"urn:x.y:roles", "former", false},
+		{"urn:x.y:roles", "never", false},
 		{"email", "ada@acme.example", true},
 		{"email_verified", "true", true},
 		{"nothing", "x", false},
@@ -142,6 +147,15 @@ func TestAForgedTokenIsRefused(t *testing.T) {
 		"no time of issue":            fake.Token(t, "u", map[string]any{"iat": nil}),
 		"issued in the future":        fake.Token(t, "u", map[string]any{"iat": now.Add(time.Hour).Unix(), "exp": now.Add(2 * time.Hour).Unix()}),
 		"not valid yet":               fake.Token(t, "u", map[string]any{"nbf": now.Add(time.Hour).Unix()}),
+		"another party in capitals":   fake.Token(t, "u", map[string]any{"azp": "billing", "AZP": "hostler"}),
+		"a party that is no text":     fake.Token(t, "u", map[string]any{"azp": []string{"hostler"}}),
+		"another subject in capitals": fake.Token(t, "eve", map[string]any{"SUB": "ada"}),
+		"a subject in odd letters":    fake.Token(t, "eve", map[string]any{"\u017fub": "ada"}),
+		"another audience, capitals":  fake.Token(t, "u", map[string]any{"aud": "billing", "Aud": "hostler"}),
+		"another address in capitals": fake.Token(t, "u", map[string]any{"Email": "root@acme.example", "email_verified": true}),
+		"a logout token":              fake.Token(t, "u", map[string]any{"events": map[string]any{"http://schemas.openid.net/event/backchannel-logout": map[string]any{}}}),
+		"an access token":             fake.Token(t, "u", map[string]any{"typ": "Bearer"}),
+		"a refresh token":             fake.Token(t, "u", map[string]any{"typ": "Refresh"}),
 		"not base64":                  "a.b.c",
 		"JSON serialisation":          `{"payload":"` + parts[1] + `","signatures":[]}`,
 	} {
@@ -163,6 +177,40 @@ func TestAForgedTokenIsRefused(t *testing.T) {
 	c.advance(time.Hour + time.Second) // the broker's clock judges, not the machine's
 	if _, err := p.Verify(t.Context(), good); codeOf(err) != "token_expired" {
 		t.Errorf("after an hour: %v", err)
+	}
+}
+
+// A provider signs other tokens than ID tokens with the same keys.
+func TestTheHeaderOfATokenSaysItsKind(t *testing.T) {
+	fake, p, _ := start(t)
+	key, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	fake.Publish(t, "mine", "sig", key.Public())
+	for kind, good := range map[any]bool{"JWT": true, "jwt": true, "at+jwt": false, "logout+jwt": false, "dpop+jwt": false, "": false, 7: false} {
+		signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: key, KeyID: "mine"}},
+			(&jose.SignerOptions{}).WithHeader(jose.HeaderType, kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		payload, err := taskcatalog.Encode(fake.Claims("u", nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		signed, err := signer.Sign(payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := signed.CompactSerialize()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Verify(t.Context(), raw); (err == nil) != good || err != nil && codeOf(err) != "oidc_token_invalid" {
+			t.Errorf("typ %v: %v", kind, err)
+		}
+	}
+	for _, kind := range []any{"ID", "JWT", "", nil} {
+		if _, err := p.Verify(t.Context(), fake.Token(t, "u", map[string]any{"typ": kind})); err != nil {
+			t.Errorf("the claim typ %v: %v", kind, err)
+		}
 	}
 }
 
@@ -290,6 +338,36 @@ func TestAProviderThatIsAwayIsAskedAgain(t *testing.T) {
 	if _, err := p.Verify(t.Context(), fake.Token(t, "u", nil)); err != nil {
 		t.Errorf("the keys are known: %v", err)
 	}
+	other, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	before := fake.Reads.Load()
+	if _, err := p.Verify(t.Context(), oidctest.Sign(t, jose.ES256, other, "theirs", fake.Claims("u", nil))); codeOf(err) != "oidc_token_invalid" {
+		t.Errorf("an unknown key while the keys are known: %v", err)
+	}
+	if fake.Reads.Load() == before {
+		t.Error("an unknown key made no read")
+	}
+}
+
+// A key set that nobody can use does not take the place of one that serves.
+func TestAnEmptyKeySetReplacesNothing(t *testing.T) {
+	fake, p, c := start(t)
+	good := fake.Token(t, "u", nil)
+	if _, err := p.Verify(t.Context(), good); err != nil {
+		t.Fatal(err)
+	}
+	fake.Withdraw()
+	c.advance(10 * time.Second)
+	other, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	before := fake.Reads.Load()
+	if _, err := p.Verify(t.Context(), oidctest.Sign(t, jose.ES256, other, "theirs", fake.Claims("u", nil))); codeOf(err) != "oidc_token_invalid" {
+		t.Errorf("an unknown key: %v", err)
+	}
+	if fake.Reads.Load() == before {
+		t.Fatal("the provider was not read")
+	}
+	if _, err := p.Verify(t.Context(), good); err != nil {
+		t.Errorf("a good token: %v", err)
+	}
 }
 
 func TestAProviderThatMisbehavesIsAway(t *testing.T) {
@@ -341,6 +419,43 @@ func TestAConfigIsCheckedBeforeTheProviderIsRead(t *testing.T) {
 	}
 	if _, err := oidc.New(good, time.Now); err != nil {
 		t.Error(err)
+	}
+}
+
+// Anybody may read the roots of the provider: nothing but certificates is published.
+func TestOnlyCertificatesOfTheFileArePublished(t *testing.T) {
+	fake, _, c := start(t)
+	ca, err := os.ReadFile(fake.CAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := func(kind, body string) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: []byte(body)}))
+	}
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	signIn := func(text string) (oidc.SignIn, error) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, err := oidc.New(oidc.Config{Issuer: fake.Issuer, ClientID: oidctest.ClientID, CAFile: file}, c.now)
+		if err != nil {
+			return oidc.SignIn{}, err
+		}
+		return p.SignIn(t.Context())
+	}
+	for name, text := range map[string]string{
+		"a key after it":       string(ca) + block("PRIVATE KEY", "planted"),
+		"a key before it":      block("EC PRIVATE KEY", "planted") + string(ca),
+		"a key as certificate": string(ca) + block("CERTIFICATE", "planted"),
+		"half a key":           string(ca) + "-----BEGIN PRIVATE KEY-----\ncGxhbnRlZA\n",
+		"too long":             string(ca) + strings.Repeat("\n", 32<<10),
+	} {
+		if in, err := signIn(text); codeOf(err) != "oidc_config_invalid" {
+			t.Errorf("%s: %+v, %v", name, in, err)
+		}
+	}
+	if in, err := signIn("Subject: planted\n" + string(ca) + "\n" + string(ca)); err != nil || in.CA != string(ca)+string(ca) {
+		t.Errorf("%q, %v", in.CA, err)
 	}
 }
 

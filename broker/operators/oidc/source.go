@@ -121,7 +121,7 @@ func readKeys(ctx context.Context, client *http.Client, from string) ([]jose.JSO
 }
 
 // parseKeys returns the public keys of a key set that can sign. A key of a kind that this program
-// does not know is left out.
+// does not know is left out. A set of which no key is left is no answer: the keys from before serve.
 func parseKeys(raw []byte) ([]jose.JSONWebKey, error) {
 	var set struct {
 		Keys []json.RawMessage `json:"keys"`
@@ -138,6 +138,9 @@ func parseKeys(raw []byte) ([]jose.JSONWebKey, error) {
 		if json.Unmarshal(one, &k) == nil && (k.Use == "" || k.Use == "sig") && verifies(k.Key) {
 			keys = append(keys, k)
 		}
+	}
+	if len(keys) == 0 {
+		return nil, fmt.Errorf("none of its %d keys can be used", len(set.Keys))
 	}
 	return slices.Clip(keys), nil
 }

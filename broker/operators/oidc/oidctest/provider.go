@@ -35,10 +35,11 @@ type Provider struct {
 	Lie   func(w http.ResponseWriter) // answers instead of the description; nil: nobody
 	Extra []map[string]any            // further keys of the key set, as they are
 
-	now  func() time.Time // of Token
-	mu   sync.Mutex
-	keys map[string]*ecdsa.PrivateKey // by id
-	last string                       // id of the key in force
+	now   func() time.Time // of Token
+	empty atomic.Bool      // the key set
+	mu    sync.Mutex
+	keys  map[string]*ecdsa.PrivateKey // by id
+	last  string                       // id of the key in force
 }
 
 // Start runs a provider until the test ends. Its tokens are issued by the clock now.
@@ -69,6 +70,9 @@ func (p *Provider) Rotate(t testing.TB, id string) {
 	p.keys[id], p.last = key, id
 }
 
+// Withdraw empties the key set. Token signs as before.
+func (p *Provider) Withdraw() { p.empty.Store(true) }
+
 // ServeHTTP implements http.Handler.
 func (p *Provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.Reads.Add(1)
@@ -98,6 +102,9 @@ func (p *Provider) published() []any {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	keys := []any{}
+	if p.empty.Load() {
+		return keys
+	}
 	for id, k := range p.keys {
 		keys = append(keys, jose.JSONWebKey{Key: k.Public(), KeyID: id, Algorithm: "ES256", Use: "sig"})
 	}
