@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -102,12 +103,8 @@ func (e *ExplainedReason) add(n JudgedNode, why Reason) {
 // place sets the site of the nodes that would be claimed, or the refusal. A placement claims all nodes at
 // the first site that has enough.
 func (e *Explanation) place(s SKU, r AllocationRequest) {
-	if err := s.Offers(r); err != nil {
+	if err := cmp.Or(s.Offers(r), s.Places(r)); err != nil {
 		e.Refusal = AsError(err)
-		return
-	}
-	if s.Offer.Shape != BareMetal {
-		e.Refusal = r.Unavailable("this release does not place slices of a node")
 		return
 	}
 	var have []string

@@ -43,6 +43,10 @@ func TestAnExplanationCountsNodesByReason(t *testing.T) {
 	if e := ask(1, "dc3"); e.Refusal == nil || !strings.Contains(e.Refusal.Message, "not offered at dc3") {
 		t.Errorf("%+v", e)
 	}
+	s.Offer.Images = []string{"ubuntu/noble"}
+	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1, Image: "ubuntu/noble"}, nil); e.Refusal == nil || !strings.Contains(e.Refusal.Message, "installs no image") {
+		t.Errorf("an image that nothing installs: %+v", e)
+	}
 	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1}, nil); e.Refusal == nil || !strings.Contains(e.Refusal.Message, "there are no nodes") {
 		t.Errorf("%+v", e)
 	}

@@ -121,6 +121,18 @@ func (s SKU) Offers(r AllocationRequest) error {
 	return nil
 }
 
+// Places refuses a request that the SKU offers and that this release cannot meet. Code:
+// sku_unavailable.
+func (s SKU) Places(r AllocationRequest) error {
+	switch {
+	case s.Offer.Shape != BareMetal:
+		return r.Unavailable("this release does not place slices of a node")
+	case r.Image != "":
+		return r.Unavailable("this release installs no image of a tenant's choice (ask without an image)")
+	}
+	return nil
+}
+
 // Unavailable is the refusal of a request. Code: sku_unavailable.
 func (r AllocationRequest) Unavailable(format string, args ...any) *Error {
 	return Errorf(Refused, "sku_unavailable", "cannot allocate SKU %s: "+format, append([]any{cleanText(r.SKU)}, args...)...)

@@ -170,11 +170,14 @@ func (a *API) releaseAllocation(ctx context.Context, in *releaseAllocationInput)
 	if err != nil {
 		return nil, err
 	}
-	by := broker.AllocationUser
-	if callerOf(ctx).Place.OfPlatform() {
+	by, reason := broker.AllocationUser, taskcatalog.Clean(in.Body.Reason, 500)
+	if callerOf(ctx).Place.OfPlatform() { // the platform takes away what is a tenant's
 		by = broker.AllocationAdmin
+		if reason, err = a.reasonFor(ctx, reason, "allocation.transition", "allocation/"+found.ID, "release allocation "+found.ID); err != nil {
+			return nil, err
+		}
 	}
-	if found, err = a.release(ctx, found, by, taskcatalog.Clean(in.Body.Reason, 500)); err != nil {
+	if found, err = a.release(ctx, found, by, reason); err != nil {
 		return nil, err
 	}
 	return a.tenantsView(ctx, found)

@@ -80,9 +80,9 @@ func TestAMemberAsksForNodesAndReleasesThem(t *testing.T) {
 	member, viewer := tokens["project_member of a project"], tokens["project_viewer of a project"]
 
 	ask := mine.asks("h100.8gpu", 2)
-	ask.Labels, ask.Image, ask.EndsAt = map[string]string{"team": "vision"}, "ubuntu/noble", b.Now().Add(time.Hour)
+	ask.Labels, ask.EndsAt = map[string]string{"team": "vision"}, b.Now().Add(time.Hour+time.Nanosecond).In(time.FixedZone("", 7200))
 	made := mine.allocated(t, b, member, ask)
-	if made.ProjectID != mine.project.ID || made.Nodes != 2 || made.GPUs != 0 || made.Site != "dc1" || made.SKU != "h100.8gpu" || made.Image != "ubuntu/noble" ||
+	if made.ProjectID != mine.project.ID || made.Nodes != 2 || made.GPUs != 0 || made.Site != "dc1" || made.SKU != "h100.8gpu" || made.Image != "" ||
 		!slices.Equal(made.SSHKeyIDs, []string{mine.key.ID}) || made.Labels["team"] != "vision" || made.EndsAt == nil || made.ActiveAt != nil ||
 		made.Message != "" || !strings.HasPrefix(made.ID, "alc-") {
 		t.Errorf("%+v", made)
@@ -97,6 +97,9 @@ func TestAMemberAsksForNodesAndReleasesThem(t *testing.T) {
 	var seen api.Allocation
 	if err := json.Unmarshal(a.Body, &seen); err != nil || seen.Status != "active" || len(seen.Logins) != 2 || seen.Logins[0] != (api.AllocationLogin{Hostname: "gpu-h100-8gpu-0", Username: "tenant"}) {
 		t.Errorf("%d %s, %v", a.Status, a.Body, err)
+	}
+	if made.EndsAt.Format(time.RFC3339Nano) != seen.EndsAt.Format(time.RFC3339Nano) {
+		t.Errorf("it was answered to end at %v, and is shown to end at %v", made.EndsAt, seen.EndsAt)
 	}
 	for _, n := range nodes {
 		if strings.Contains(string(a.Body), n.NodeID) {
@@ -120,6 +123,12 @@ func TestAMemberAsksForNodesAndReleasesThem(t *testing.T) {
 			t.Errorf("POST %s: %d %s, want %s", path, a.Status, a.Body, want)
 		}
 	}
+	if a := b.Ask(t, b.Token, http.MethodPost, path+"/release", api.ReasonBody{}); a.Code() != "reason_missing" {
+		t.Errorf("the platform releases without a reason: %d %s", a.Status, a.Body)
+	}
+	if a := b.Ask(t, member, http.MethodPost, path+"/release", api.ReasonBody{}); a.Status != http.StatusOK {
+		t.Errorf("a member without a reason: %d %s", a.Status, a.Body)
+	}
 	for range 2 {
 		released(member, path+"/release", "releasing")
 	}
@@ -141,7 +150,7 @@ func TestAMemberAsksForNodesAndReleasesThem(t *testing.T) {
 			owners += after.Owner + " " + row.Reason + ", "
 		}
 	}
-	if owners != "admin done, user done, user done, " {
+	if owners != "admin done, user done, user , " {
 		t.Errorf("the audit log has the releases %q", owners)
 	}
 }
@@ -237,6 +246,7 @@ func TestWhatAnAllocationCannotBeAskedFor(t *testing.T) {
 		"no SKU of that id":         {func(c *api.AllocationCreate) { c.SKU = "h900" }, "sku_unavailable"},
 		"a hostile SKU":             {func(c *api.AllocationCreate) { c.SKU = "<script>\x1b[31m" }, "sku_unavailable"},
 		"no such site":              {func(c *api.AllocationCreate) { c.Site = "dc9" }, "sku_unavailable"},
+		"an image of the SKU":       {func(c *api.AllocationCreate) { c.Image = "ubuntu/noble" }, "sku_unavailable"},
 		"a hostile image":           {func(c *api.AllocationCreate) { c.Image = "<script>" }, "sku_unavailable"},
 		"more than there are":       {func(c *api.AllocationCreate) { c.Nodes = 2 }, "sku_unavailable"},
 		"more than the quota":       {func(c *api.AllocationCreate) { c.Nodes = 6 }, "quota_exceeded"},

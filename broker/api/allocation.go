@@ -62,7 +62,7 @@ type AllocationCreate struct {
 	GPUs      int               `json:"gpus,omitzero" minimum:"0" maximum:"1000" doc:"GPUs of one node of a gpu_slice SKU, instead of nodes"`
 	Site      string            `json:"site,omitempty" maxLength:"63" doc:"default: any site that offers the SKU"`
 	SSHKeyIDs []string          `json:"ssh_key_ids" maxItems:"64" doc:"at least one key of a member of the project, or of its whole organisation"`
-	Image     string            `json:"image,omitempty" maxLength:"128" doc:"one of the SKU's images; default: the site's image"`
+	Image     string            `json:"image,omitempty" maxLength:"128" doc:"refused in this release: the nodes have the site's image"`
 	EndsAt    time.Time         `json:"ends_at,omitzero" doc:"when the allocation is to be released; default: no end"`
 	Labels    map[string]string `json:"labels,omitempty" doc:"at most 64; keys and values as those of a node's labels"`
 	Reason    string            `json:"reason,omitempty" maxLength:"500"`

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -58,11 +59,8 @@ func (t *tx) createAllocation(ctx context.Context, actor broker.Actor, n NewAllo
 	if err != nil && broker.AsError(err).Code != "sku_not_found" {
 		return a, err
 	}
-	if err := s.Offers(n.AllocationRequest); err != nil {
+	if err := cmp.Or(s.Offers(n.AllocationRequest), s.Places(n.AllocationRequest)); err != nil {
 		return a, refuse(broker.AsError(err), e)
-	}
-	if s.Offer.Shape != broker.BareMetal {
-		return a, refuse(n.Unavailable("this release does not place slices of a node"), e)
 	}
 	if err := t.passFreezes(ctx); err != nil {
 		return a, err
@@ -86,7 +84,8 @@ func (t *tx) createAllocation(ctx context.Context, actor broker.Actor, n NewAllo
 	labels := map[string]string{}
 	maps.Copy(labels, n.Labels)
 	a = broker.Allocation{
-		ID: n.ID, ProjectID: n.ProjectID, SKU: n.SKU, Nodes: n.Nodes, Site: site, Image: n.Image, EndsAt: n.EndsAt,
+		ID: n.ID, ProjectID: n.ProjectID, SKU: n.SKU, Nodes: n.Nodes, Site: site, Image: n.Image,
+		EndsAt: n.EndsAt.UTC().Truncate(time.Microsecond),
 		KeyIDs: append([]string{}, n.KeyIDs...), Labels: labels, NodeIDs: nodes, CertificateIDs: []string{},
 	}
 	a.Reach(broker.AllocationRequested, t.clock())
