@@ -162,7 +162,7 @@ func (a *API) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request
 	} else {
 		if more, due := a.strangers.Due(p.Code, "", a.c.Now()); due {
 			a.c.Log.Info("a request was refused", zap.String("code", p.Code), zap.String("from", r.RemoteAddr),
-				zap.Int("more_since_the_last_line", more))
+				zap.Int("more_since_the_last_line", more), zap.Error(err))
 		}
 	}
 	switch p.Status {

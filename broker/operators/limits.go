@@ -53,6 +53,13 @@ func (l *limits) take(name string, now time.Time) time.Duration {
 	return time.Duration((1 - one.TokensAt(now)) / float64(l.rate) * float64(time.Second))
 }
 
+// drop makes the next take of name the first.
+func (l *limits) drop(name string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.by, name)
+}
+
 // forget drops the names with a full bucket, or all where none has.
 func (l *limits) forget(now time.Time) {
 	before := len(l.by)

@@ -3,6 +3,7 @@ package operators
 import (
 	"context"
 	"net/netip"
+	"strconv"
 	"strings"
 	"time"
 
@@ -159,11 +160,16 @@ func (d *Directory) placeOf(ctx context.Context, r Rule) (broker.Place, error) {
 }
 
 // auditSignIn records who a person is, and by which rule they have their role, the first time and
-// every signInEvery: the other rows of the audit log have the person's name alone.
+// every signInEvery: the other rows of the audit log have the person's name alone. The row is written
+// even if the caller leaves, and by the next request if it could not be written.
 func (d *Directory) auditSignIn(ctx context.Context, t broker.OperatorToken, rule int, now time.Time) error {
-	key := strings.Join([]string{t.Name, t.Email, string(t.Role), t.Place.OrganisationID, t.Place.ProjectID}, "\x00")
+	key := strings.Join([]string{t.Name, t.Email, string(t.Role), t.Place.OrganisationID, t.Place.ProjectID, strconv.Itoa(rule)}, "\x00")
 	if d.people.seen.take(key, now) > 0 {
 		return nil
 	}
-	return d.db.AuditSignIn(ctx, t, rule)
+	err := d.db.AuditSignIn(context.WithoutCancel(ctx), t, rule)
+	if err != nil {
+		d.people.seen.drop(key)
+	}
+	return err
 }

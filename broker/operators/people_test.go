@@ -1,7 +1,9 @@
 package operators_test
 
 import (
+	"context"
 	"crypto/rand"
+	"database/sql"
 	"net/netip"
 	"strings"
 	"testing"
@@ -112,6 +114,46 @@ func TestASignInIsAuditedWithWhoItIs(t *testing.T) {
 			t.Errorf("%d rows: %+v, %v", len(rows), rows, err)
 		}
 	})
+}
+
+// A sign-in whose row cannot be written is refused and on record with the next request; the row does
+// not depend on a caller who stays. Each rule that gives a role is on record.
+func TestTheRowOfASignInIsNotLost(t *testing.T) {
+	url := storetest.URL(t, "sqlite")
+	db := storetest.Reopen(t, url, nil)
+	raw, err := sql.Open("sqlite", strings.TrimPrefix(url, "sqlite:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = raw.Close() }()
+	fake := oidctest.Start(t, db.Now)
+	d := operators.New(db, db.Now, rand.Reader)
+	d.Admit(peopleOf(t, fake, db.Now, operators.Rule{Claim: "groups", Value: "ops", Role: broker.RoleViewer},
+		operators.Rule{Claim: "sub", Value: "7", Role: broker.RoleViewer}))
+	ask := func(ctx context.Context, groups ...string) error {
+		return errorOf(d.Authenticate(ctx, fake.Token(t, "7", map[string]any{"groups": groups}), netip.Addr{}))
+	}
+	if _, err := raw.Exec(`CREATE TRIGGER full BEFORE INSERT ON audit_logs BEGIN SELECT RAISE(ABORT, 'full'); END`); err != nil {
+		t.Fatal(err)
+	}
+	if err := ask(t.Context()); err == nil {
+		t.Error("a sign-in without a row")
+	}
+	if _, err := raw.Exec(`DROP TRIGGER full`); err != nil {
+		t.Fatal(err)
+	}
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	if err := ask(gone); err != nil {
+		t.Error(err)
+	}
+	if err := ask(t.Context(), "ops"); err != nil {
+		t.Error(err)
+	}
+	rows, err := db.ListAudit(t.Context(), store.AuditFilter{Action: "sign_in"})
+	if err != nil || len(rows) != 2 || !strings.Contains(string(rows[0].After)+string(rows[1].After), `"rule":2`) {
+		t.Errorf("%d rows: %+v, %v", len(rows), rows, err)
+	}
 }
 
 func TestTokensWorkWhileTheProviderIsAway(t *testing.T) {

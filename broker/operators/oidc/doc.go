@@ -11,6 +11,9 @@
 //     away is an error of sign-ins alone.
 //   - Nothing is cached but the provider's description and keys, for an hour at most. A token with an
 //     unknown key makes the broker read them again, at a limited rate for all such tokens together.
+//   - Whoever waits for a read makes none of its own afterwards, so that a provider that hangs keeps
+//     nobody waiting for long. A failed read leaves the keys in use as they are.
+//   - Why a token is refused, or what a provider answered, is for the log alone.
 //   - A read of the provider is limited in time and bytes, follows no redirect, and uses https alone.
 //   - An ID token is good for 24 hours at most, whatever its expiry says: a provider revokes a person by
 //     giving no further token.

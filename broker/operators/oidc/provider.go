@@ -3,6 +3,7 @@ package oidc
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"sync/atomic"
@@ -157,10 +158,12 @@ func (p *Provider) SignIn(ctx context.Context) (SignIn, error) {
 	}, nil
 }
 
+// unavailable has the reason in its text, for the log, but not in its message: strangers get to see the
+// message, and the reason may name addresses of the broker's network or have a part of an answer.
 func (p *Provider) unavailable(why error) error {
-	return broker.Errorf(broker.Unavailable, "oidc_unavailable",
-		"cannot verify a sign-in: the provider %s does not answer: %s (try again in %v; operator tokens work meanwhile)", p.config.Issuer,
-		taskcatalog.Clean(why.Error(), 200), readEvery)
+	return fmt.Errorf("%w: %s", broker.Errorf(broker.Unavailable, "oidc_unavailable",
+		"cannot verify a sign-in: the provider %s does not answer (the broker's log says why; try again in %v; operator tokens work meanwhile)",
+		p.config.Issuer, readEvery), taskcatalog.Clean(why.Error(), 200))
 }
 
 // invalid refuses a token with one text, so that a stranger learns nothing of the reason.

@@ -394,6 +394,10 @@ func TestAProviderThatMisbehavesIsAway(t *testing.T) {
 		if codeOf(err) != "oidc_unavailable" || len(err.Error()) > 600 || strings.ContainsAny(err.Error(), "\x1b\n") {
 			t.Errorf("%s: %v", name, err)
 		}
+		// What the provider answered is for the log, and not for strangers.
+		if told := broker.AsError(err).Message; !strings.HasPrefix(err.Error(), told+": ") || len(told) > 250 || strings.Contains(told, "html") {
+			t.Errorf("%s: strangers are told %q of %v", name, told, err)
+		}
 	}
 }
 
