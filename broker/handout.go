@@ -21,7 +21,8 @@ type Handout struct {
 	Occupants []Occupant
 	ClaimedBy string // the allocation that holds the node; empty: none
 	// OverrideAt is the last time a platform admin permitted use of the node regardless; zero:
-	// never. Occupants that ended, and certificates issued, before OverrideAt do not count.
+	// never. Before OverrideAt these do not count: occupants that ended, certificates that were issued
+	// and fall short, and certificates that ran out.
 	OverrideAt  time.Time
 	Certificate *LastCertificate // nil: no turnover has issued a certificate
 	Devices     []Device
@@ -147,7 +148,7 @@ func (h Handout) machine() (all []Reason) {
 			"certificate %s does not meet the policy: %s", c.ID, strings.Join(c.Shortfalls, ", "))
 	}
 	missing, unexpected := WrongDevices(h.Devices)
-	if c := h.Certificate; c != nil && len(h.Occupants) == 0 && !h.Now.Before(c.ValidUntil) && !c.IssuedAt.Before(h.OverrideAt) {
+	if c := h.Certificate; c != nil && len(h.Occupants) == 0 && !h.Now.Before(c.ValidUntil) && !c.ValidUntil.Before(h.OverrideAt) {
 		add("certificate_expired", "start a turnover (hostler decommission start NODE --mode soft_reset --reason R); a site with turnover_automatic starts it by itself",
 			"certificate %s was valid until %s", c.ID, c.ValidUntil.UTC().Format(time.RFC3339))
 	}

@@ -59,6 +59,9 @@ func TestANodeIsHandedOutUnlessSomethingSpeaksAgainstIt(t *testing.T) {
 		{"its certificate has no end", func(h *Handout) { h.Certificate.ValidUntil = time.Time{} }, "certificate_expired"},
 		{"its certificate ended after an override", func(h *Handout) {
 			h.Certificate.ValidUntil, h.OverrideAt = h.Now, at.Add(1)
+		}, "certificate_expired"},
+		{"its certificate ended before an override", func(h *Handout) {
+			h.Certificate.ValidUntil, h.OverrideAt = at.Add(1), at.Add(2)
 		}, ""},
 		{"its certificate ended while a tenant is on it", func(h *Handout) {
 			h.Certificate.ValidUntil, h.Occupants = h.Now, []Occupant{was("a-1", "acme", time.Time{})}

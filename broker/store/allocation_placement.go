@@ -47,7 +47,7 @@ func (db *DB) CreateAllocation(ctx context.Context, actor broker.Actor, n NewAll
 var errContended = errors.New("nodes are locked by other transactions")
 
 func (t *tx) createAllocation(ctx context.Context, actor broker.Actor, n NewAllocation, wait bool) (a broker.Allocation, err error) {
-	e := broker.AuditEntry{Actor: actor.Name, Action: "allocation.create", Subject: "allocation/" + n.ID}
+	e := broker.AuditEntry{Actor: actor.Name, Action: createAllocation, Subject: "project/" + n.ProjectID}
 	if n.ID == "" || n.ProjectID == "" || !n.EndsAt.IsZero() && !n.EndsAt.After(t.now) {
 		return a, refuse(broker.Errorf(broker.Invalid, "allocation_invalid",
 			"cannot allocate SKU %s: the allocation needs an id, a project, and an end that lies ahead", n.SKU), e)
@@ -98,6 +98,7 @@ func (t *tx) createAllocation(ctx context.Context, actor broker.Actor, n NewAllo
 	if err := t.tellAllocation(ctx, a, "", actor.Name, ""); err != nil {
 		return a, err
 	}
+	e.Subject = "allocation/" + a.ID
 	e.After = small("project", a.ProjectID, "sku", a.SKU, "site", a.Site, "nodes", a.NodeIDs)
 	return a, t.audit(ctx, e)
 }

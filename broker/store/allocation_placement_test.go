@@ -3,6 +3,7 @@ package store_test
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -19,8 +20,7 @@ func TestAnAllocationGetsAllItsNodesOrNone(t *testing.T) {
 		offered(t, db, "h100")
 		offered(t, db, "h200")
 		first := stock(t, db, "h100", "dc1", 3)
-		stock(t, db, "h100", "dc2", 4)
-		stock(t, db, "h200", "dc1", 9)
+		all := slices.Concat(first, stock(t, db, "h100", "dc2", 4), stock(t, db, "h200", "dc1", 9))
 		refusals := 0
 		none := func(err error) {
 			t.Helper()
@@ -28,6 +28,10 @@ func TestAnAllocationGetsAllItsNodesOrNone(t *testing.T) {
 			refused(t, err, "sku_unavailable")
 			if got := audited(t, db, "allocation.create", "sku_unavailable"); got != refusals {
 				t.Errorf("%d refusals are on record, want %d", got, refusals)
+			}
+			clock.Advance(time.Minute) // an equal refusal within a minute is not written
+			for _, n := range all {
+				ok(t, db.TouchNodes(ctx, map[string]time.Time{n.ID: clock.Now()}))
 			}
 		}
 		_, err := asks(db, "a-0", "h100", 5) // seven are free, and no site has five
@@ -75,6 +79,26 @@ func TestAnAllocationGetsAllItsNodesOrNone(t *testing.T) {
 		}
 		if told := must(store.OutboxTypes(ctx, db))(t); len(slices.DeleteFunc(told, func(typ string) bool { return typ != "provisioning.requested" })) != 2 {
 			t.Errorf("told are %v", told)
+		}
+	})
+}
+
+// A tenant does not fill the audit log with requests that are refused.
+func TestATenantThatIsRefusedAgainAndAgainIsARowAMinute(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		ask := func(times int) []store.SealedEntry {
+			for i := range times {
+				_, err := asks(db, fmt.Sprint("a-", clock.Now().Unix(), i), "none", 1)
+				refused(t, err, "sku_unavailable")
+			}
+			return must(db.ListAudit(ctx, store.AuditFilter{Action: "allocation.create", Subject: "project/p-1"}))(t)
+		}
+		if rows := ask(5); len(rows) != 1 {
+			t.Errorf("five refusals are %d rows", len(rows))
+		}
+		clock.Advance(time.Minute)
+		if rows := ask(2); len(rows) != 2 || !strings.Contains(rows[1].Reason, "and 4 similar refusals") {
+			t.Errorf("after a minute the rows are %+v", rows)
 		}
 	})
 }

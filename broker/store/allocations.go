@@ -193,7 +193,7 @@ func (db *DB) TransitionAllocation(
 			return nil
 		}
 		e := broker.AuditEntry{
-			Actor: actor.Name, Action: "allocation.transition", Subject: "allocation/" + id, Reason: c.Reason,
+			Actor: actor.Name, Action: transitionAllocation, Subject: "allocation/" + id, Reason: c.Reason,
 			CorrelationID: c.CorrelationID, Before: small("status", a.Status),
 		}
 		if c.To == broker.AllocationFailed || c.To == broker.AllocationReleaseFailed {

@@ -204,9 +204,11 @@ func madeByOwner(t *testing.T, db *store.DB, a broker.Allocation, c store.Alloca
 func refusedTransition(t *testing.T, db *store.DB, a broker.Allocation, c store.AllocationChange) {
 	t.Helper()
 	events := len(must(store.OutboxTypes(ctx, db))(t))
-	_, err := db.TransitionAllocation(ctx, admin, a.ID, c)
+	by := admin
+	by.Name = fmt.Sprintf("ada-%s-%s", c.To, c.By) // equal refusals within a minute are one row
+	_, err := db.TransitionAllocation(ctx, by, a.ID, c)
 	refused(t, err, "transition_refused")
-	if row := allocationAudit(t, db, a.ID); row.Code != "transition_refused" || row.Actor != "ada" {
+	if row := allocationAudit(t, db, a.ID); row.Code != "transition_refused" || row.Actor != by.Name {
 		t.Errorf("%s to %s by %s: the audit log has %+v", a.Status, c.To, c.By, row)
 	}
 	if kept := must(db.Allocation(ctx, a.ID))(t); asJSON(kept) != asJSON(a) || len(must(store.OutboxTypes(ctx, db))(t)) != events {
@@ -245,8 +247,8 @@ func TestAnAllocationIsReleasedByTheCertificatesOfItsNodesAlone(t *testing.T) {
 		for _, second := range []string{"c-0", "c-early", "c-short", "c-other", "c-none"} {
 			refused(t, release("c-0", second), "certificate_falls_short")
 		}
-		if got := audited(t, db, "allocation.transition", "certificate_falls_short"); got != 5 {
-			t.Errorf("%d refusals are on record, want 5", got)
+		if got := audited(t, db, "allocation.transition", "certificate_falls_short"); got != 1 {
+			t.Errorf("five equal refusals within a minute are %d rows, want 1", got)
 		}
 		clock.Advance(time.Second)
 		certified(t, db, nodes[1], "c-1", "r-1", true)
@@ -459,8 +461,8 @@ func TestAProjectHoldsNoMoreThanItsQuota(t *testing.T) {
 				})
 			}
 			work.Wait()
-			if won.Load() != 5 || audited(t, db, "allocation.create", "quota_exceeded") != 45 {
-				t.Errorf("%d of 50 got a node, with a quota of 5", won.Load())
+			if rows := audited(t, db, "allocation.create", "quota_exceeded"); won.Load() != 5 || rows < 1 || rows >= 45 {
+				t.Errorf("%d of 50 got a node, with a quota of 5, and 45 refusals are %d rows", won.Load(), rows)
 			}
 			held, _, err := db.Allocations(ctx, store.AllocationFilter{ProjectID: "p-1"})
 			ok(t, err)
