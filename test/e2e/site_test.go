@@ -46,6 +46,7 @@ var longest = []string{
 	"TestDisksAreErasedAndTheWrongOnesAreLeftAlone",
 	"TestANodeGoesFromAnOlderAgentToNewerOnes",
 	"TestANodeIsJudgedAndCleaned",
+	"TestANodeGoesFromTenantToTenant",
 	"TestABareMachineIsOnboardedAndTellsNoSecret",
 	"TestAFirstBootTriesUntilItIsThrough",
 	"TestANodeIsStartedAgainAndUninstalled",
@@ -223,14 +224,15 @@ func (s *site) part(name string, do func(*site)) {
 }
 
 // enrol gives the guest, which has the package, its config and token, as an operator does by hand.
-func (s *site) enrol() {
+// More are flags of node create.
+func (s *site) enrol(more ...string) {
 	s.t.Helper()
 	var made struct {
 		Token    string `json:"token"`
 		URL      string `json:"broker_url"`
 		CASHA256 string `json:"ca_sha256"`
 	}
-	s.json(&made, "node", "create", "--hostname", node, "--bootstrap", "command")
+	s.json(&made, append([]string{"node", "create", "--hostname", node, "--bootstrap", "command"}, more...)...)
 	config := fmt.Sprintf("broker: %s\nca_sha256: %s\ntoken_file: /etc/hostler-agent/enroll.token\n%s", made.URL, made.CASHA256, s.config)
 	s.root("mkdir", "-p", "/etc/hostler-agent")
 	s.put("/etc/hostler-agent/config.yaml", []byte(config), 0o644)
