@@ -13,7 +13,7 @@ import (
 func ExampleClient_CreateAllocation() {
 	ctx, c := context.Background(), connect()
 	must(c.CreateSKU(ctx, client.Document{"id": "h100.4gpu", "gpu_count": 4, "gpu_vendor": "nvidia", "gpu_model": "H100"}))
-	theBroker().NewNode(&setup, api.NodeCreate{Hostname: "gpu-80", Site: "dc1", SKU: "h100.4gpu"}).Settle(&setup)
+	theBroker().NewNode(&setup, api.NodeCreate{Hostname: "gpu-77", Site: "dc1", SKU: "h100.4gpu"}).Settle(&setup)
 	must(c.CreateOrganisation(ctx, api.OrganisationCreate{Name: "vision"}))
 	must(c.CreateProject(ctx, "vision", api.ProjectCreate{Name: "training"}))
 	must(c.SetQuota(ctx, "vision/training", "h100.4gpu", api.QuotaPut{Nodes: 1, GPUs: 4}))
