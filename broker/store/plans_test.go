@@ -78,7 +78,7 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	few := []string{
 		"tasks_open", "chain_runs_open", "chain_runs_due", "chain_runs_held", "chain_holds_now", "outbox_waiting", "audit_logs_unsealed", "certificates_denied", "terminal_sessions_live",
 		"allocations_live", "allocations_uncertified", "node_devices_wrong", "allocation_claims_live",
-		"tenant_allocations_moving", "tenant_allocations_ending",
+		"tenant_allocations_moving", "tenant_allocations_ending", "tenant_allocations_live",
 	}
 	many := []string{"tasks_node (node_id=?)", "chain_runs_list (site=?)"} // all rows that a node or a site ever had
 	placeholder := regexp.MustCompile(`\$\d+`)
