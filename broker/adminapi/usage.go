@@ -85,9 +85,11 @@ func (a *API) usage(ctx context.Context, in UsagePeriodInput, projectID string) 
 	if err != nil {
 		return nil, err
 	}
-	totals, err := a.c.DB.UsageTotals(ctx, f)
-	if err != nil {
-		return nil, err
+	var totals []broker.UsageTotal
+	if in.Cursor == "" { // the totals are those of all pages, and cost a look at all rows
+		if totals, err = a.c.DB.UsageTotals(ctx, f); err != nil {
+			return nil, err
+		}
 	}
 	out := &api.UsageList{From: f.From, To: f.To, Next: next, Totals: resources(totals, usageTotalResource)}
 	out.Items = resources(page, func(u broker.Usage) api.Usage { return usageResource(u, f) })

@@ -89,6 +89,9 @@ func TestAProjectSeesItsUsage(t *testing.T) {
 	if got := append(allocationsOf(page), allocationsOf(rest)...); !slices.Equal(got, []string{first.ID, second.ID}) || rest.Next != "" {
 		t.Errorf("pages: %v, then %q", got, rest.Next)
 	}
+	if len(page.Totals) != 2 || len(rest.Totals) != 0 {
+		t.Errorf("the pages have the sums %+v and %+v, want those of all on the first", page.Totals, rest.Totals)
+	}
 	if got := usageOf(t, b, tokens["project_viewer"], path, begun, time.Time{}, "cursor", second.ID); len(got.Items) != 0 {
 		t.Errorf("after another project's allocation: %+v", got)
 	}

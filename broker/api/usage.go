@@ -31,11 +31,11 @@ type PlatformUsageList struct {
 	UsageList
 }
 
-// UsageList is one page of the usage within a period, oldest first, with the totals of all pages.
+// UsageList is one page of the usage within a period, oldest first.
 type UsageList struct {
 	From   time.Time    `json:"from"`
 	To     time.Time    `json:"to" doc:"end of the period, exclusive; the present time at most"`
-	Totals []UsageTotal `json:"totals"`
+	Totals []UsageTotal `json:"totals" doc:"of all pages; the first page alone has them"`
 	Items  []Usage      `json:"items"`
 	Next   string       `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }

@@ -200,6 +200,20 @@ func TestAllPagesAreRead(t *testing.T) {
 	}
 }
 
+// The first page of usage alone has the totals.
+func TestUsageHasTheTotalsOfItsFirstPage(t *testing.T) {
+	remote, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Query().Get("cursor") == "" {
+			_, _ = io.WriteString(w, `{"totals":[{"sku":"h100"}],"items":[{"sku":"h100"}],"next":"c"}`)
+			return
+		}
+		_, _ = io.WriteString(w, `{"totals":[],"items":[{"sku":"h100"}],"next":""}`)
+	})
+	if l, err := remote.Usage(context.Background(), UsageFilter{}); err != nil || len(l.Totals) != 1 || len(l.Items) != 2 {
+		t.Errorf("%+v, %v", l, err)
+	}
+}
+
 // An earlier broker names the next page next_cursor. Its first page is not the whole list.
 func TestAListOfAnEarlierBrokerIsRefused(t *testing.T) {
 	remote, _ := serve(t, func(w http.ResponseWriter, _ *http.Request) {

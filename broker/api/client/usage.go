@@ -26,7 +26,10 @@ func (c *Client) Usage(ctx context.Context, f UsageFilter) (*api.UsageList, erro
 		// All pages are of the period of the first.
 		q.Set("from", timestamp(l.From))
 		q.Set("to", timestamp(l.To))
-		all.From, all.To, all.Totals, all.Items = l.From, l.To, l.Totals, append(all.Items, l.Items...)
+		if all.Totals == nil { // the first page alone has them
+			all.Totals = l.Totals
+		}
+		all.From, all.To, all.Items = l.From, l.To, append(all.Items, l.Items...)
 		return l.Next
 	})
 	return all, err
