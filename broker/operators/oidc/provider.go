@@ -64,7 +64,7 @@ func New(c Config, now func() time.Time) (*Provider, error) {
 // Verify returns the person of an ID token. Codes: oidc_token_invalid, token_expired,
 // oidc_unavailable.
 func (p *Provider) Verify(ctx context.Context, raw string) (Person, error) {
-	signed, err := jose.ParseSigned(raw, algorithms)
+	signed, err := jose.ParseSignedCompact(raw, algorithms)
 	if err != nil || len(signed.Signatures) != 1 || !ofIDToken(signed.Signatures[0].Header) {
 		return Person{}, p.invalid()
 	}
