@@ -13,8 +13,8 @@ func TestAnOperatorSeesWhyNodesDoNotFit(t *testing.T) {
 	b := servertest.Start(t)
 	nodes := stocked(t, b, "h100", 3)
 	mine := newTenant(t, b, "acme", "lab")
-	mine.holds(t, b, "h100")
 	servertest.Must[api.NodeActionResult](t, b, http.MethodPost, "/nodes/"+nodes[2].NodeID+"/actions/quarantine", api.NodeAction{Reason: "smoke"})
+	mine.holds(t, b, "h100")
 
 	got := servertest.Must[api.AllocationExplanation](t, b, http.MethodGet, "/allocations/explain?sku=h100", nil)
 	if !got.WouldFit || got.Site != "dc1" || got.Fit != 1 || got.DoNotFit != 2 || got.Nodes != 1 || got.Code != "" || len(got.Sites) != 1 {
