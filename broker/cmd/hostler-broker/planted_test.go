@@ -34,9 +34,13 @@ func TestNoSecretOfASiteIsAnywhere(t *testing.T) {
 	var echoes atomic.Int32 // calls answered with an echo of their input
 	p := newProcess(t, `{"require_hw_sync":true,"hardware_sync_interval":"5m","retry_backoff_seconds":1}`, func(_ *process, next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method != http.MethodGet && echoes.Add(-1) >= 0 {
+			if left := echoes.Load(); r.Method != http.MethodGet && left > 0 && echoes.CompareAndSwap(left, left-1) {
 				_ = r.ParseMultipartForm(1 << 20)
-				http.Error(w, fmt.Sprint("cannot: ", r.Header["Authorization"], r.PostForm, r.PostForm.Encode()), []int{503, 500, 400}[echoes.Load()%3])
+				status := []int{503, 500}[left%2]
+				if left == 4 && strings.HasSuffix(r.URL.Path, "/machines/") && r.URL.Query().Get("op") == "" {
+					status = 400 // a refusal, which ends most stages; the broker looks whether the machine was made
+				}
+				http.Error(w, fmt.Sprint("cannot: ", r.Header["Authorization"], r.PostForm, r.PostForm.Encode()), status)
 				return
 			}
 			next.ServeHTTP(w, r)
@@ -264,7 +268,8 @@ func (s *search) walk() {
 	project := servertest.Must[api.Project](t, p.Broker, http.MethodPost, "/organisations/acme/projects", api.ProjectCreate{Name: "lab"})
 	member := servertest.Must[api.Member](t, p.Broker, http.MethodPost, "/projects/lab/members", api.MemberAdd{Subject: "ada", Role: "project_viewer"})
 	of["organisation"], of["project"], of["member"] = []string{org.ID}, []string{project.ID}, []string{member.ID}
-	query := map[string]string{"/find": "?q=c001", "/events": "?follow=false&after=0", "/audit": "?limit=1000", "/nodes/{node}/resolver/explain": "?step=gpu.scrub.overwrite", "/terminal-policy": "?site=dc1"}
+	of["allocation"] = []string{s.allocated(project, member)}
+	query := map[string]string{"/find": "?q=c001", "/allocations/explain": "?sku=h100.8gpu", "/events": "?follow=false&after=0", "/audit": "?limit=1000", "/nodes/{node}/resolver/explain": "?step=gpu.scrub.overwrite", "/terminal-policy": "?site=dc1"}
 	answered := 0
 	for path, methods := range remote.Paths {
 		path = strings.TrimPrefix(strings.TrimPrefix(path, api.Prefix), api.TenantPrefix)
@@ -303,6 +308,18 @@ func filled(t testing.TB, path string, of map[string][]string) []string {
 		out = append(out, filled(t, before+value+after, of)...)
 	}
 	return out
+}
+
+// allocated gives a project a node, and returns the id of the allocation.
+func (s *search) allocated(project api.Project, member api.Member) string {
+	t, p := s.p.t, s.p
+	key := servertest.Must[api.SSHKey](t, p.Broker, http.MethodPost, "/members/"+member.ID+"/keys", api.SSHKeyAdd{
+		PublicKey: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIA2gT4F2m5C1yqXZ7u0cSxkq1sBzqH4q5l0S9m3v0aA",
+	})
+	servertest.Must[api.Quota](t, p.Broker, http.MethodPut, "/projects/"+project.ID+"/quotas/h100.8gpu", api.QuotaPut{Nodes: 1, GPUs: 8})
+	return servertest.Must[api.Allocation](t, p.Broker, http.MethodPost, "/projects/"+project.ID+"/allocations", api.AllocationCreate{
+		SKU: "h100.8gpu", Nodes: 1, SSHKeyIDs: []string{key.ID},
+	}).ID
 }
 
 // kept plants the secrets that the broker itself made and stores.
