@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
@@ -310,16 +311,30 @@ func filled(t testing.TB, path string, of map[string][]string) []string {
 	return out
 }
 
-// allocated gives a project a node, and returns the id of the allocation.
+// allocated gives a project a node, and returns the id of the allocation. The machines poll no broker
+// that started again, so the time of their last contact is written here.
 func (s *search) allocated(project api.Project, member api.Member) string {
 	t, p := s.p.t, s.p
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(p.Dir, "hostler.db")+"?_pragma=busy_timeout(5000)")
+	if err == nil {
+		_, err = db.Exec(`UPDATE nodes SET last_contact_at = ?`, p.Now().Add(time.Minute).UnixMicro())
+	}
+	if err = errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
 	key := servertest.Must[api.SSHKey](t, p.Broker, http.MethodPost, "/members/"+member.ID+"/keys", api.SSHKeyAdd{
 		PublicKey: "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIA2gT4F2m5C1yqXZ7u0cSxkq1sBzqH4q5l0S9m3v0aA",
 	})
 	servertest.Must[api.Quota](t, p.Broker, http.MethodPut, "/projects/"+project.ID+"/quotas/h100.8gpu", api.QuotaPut{Nodes: 1, GPUs: 8})
-	return servertest.Must[api.Allocation](t, p.Broker, http.MethodPost, "/projects/"+project.ID+"/allocations", api.AllocationCreate{
-		SKU: "h100.8gpu", Nodes: 1, SSHKeyIDs: []string{key.ID},
-	}).ID
+	var made api.Allocation
+	servertest.Eventually(t, "a node that fits", func() bool {
+		a := p.Ask(t, p.Token, http.MethodPost, "/projects/"+project.ID+"/allocations", api.AllocationCreate{SKU: "h100.8gpu", Nodes: 1, SSHKeyIDs: []string{key.ID}})
+		if a.Code() == "sku_unavailable" {
+			return false
+		}
+		return a.Status == http.StatusCreated && json.Unmarshal(a.Body, &made) == nil
+	})
+	return made.ID
 }
 
 // kept plants the secrets that the broker itself made and stores.
