@@ -286,6 +286,80 @@ func TestAReleaseThatFailsGoesOnFromWhereItStands(t *testing.T) {
 	}
 }
 
+// A turnover may end at any moment of a look. Its certificate then counts: the release has no failed
+// attempt, and begins no second turnover.
+func TestATurnoverThatEndsDuringALookIsNoFailure(t *testing.T) {
+	w := newWorld(t)
+	w.ask("a-1", 1)
+	w.settle()
+	w.move("a-1", broker.AllocationReleasing, broker.AllocationUser)
+	w.look()
+	turnover := func() (r chain.Record) {
+		for _, r = range w.runs(broker.TurnoverKinds) {
+		}
+		return r
+	}
+	for range 200 {
+		if turnover().Stage == "enable_node" {
+			break
+		}
+		if worked, err := w.engine.Step(ctx); err != nil {
+			t.Fatal(err)
+		} else if !worked {
+			w.clock.Advance(time.Second)
+		}
+	}
+	ended := false
+	w.atHolder = func() {
+		for range 10 {
+			if ended = turnover().Status == chain.Completed; ended {
+				return
+			}
+			if worked, err := w.engine.Step(ctx); err != nil {
+				t.Fatal(err)
+			} else if !worked {
+				w.clock.Advance(time.Second)
+			}
+		}
+	}
+	w.clock.Advance(time.Second)
+	w.settle()
+	w.stands("a-1", broker.AllocationReleased, "")
+	events, err := w.store.Events(ctx, w.runs(broker.ReleaseKind)[0].ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range events {
+		if e.Status == chain.Failed {
+			t.Errorf("%s failed: %s", e.Stage, e.Message)
+		}
+	}
+	if n := len(w.runs(broker.TurnoverKinds)); !ended || n != 1 {
+		t.Errorf("%d turnovers; the first ended during the look: %v", n, ended)
+	}
+}
+
+// A tenant's node that is silent holds its turnover, and those of the other nodes, up only for the time
+// that a node has to fetch a task.
+func TestASilentNodeHoldsNoReleaseUpForLong(t *testing.T) {
+	w := newWorld(t)
+	a := w.ask("a-1", 2)
+	w.settle()
+	w.book.Change(a.NodeIDs[0], func(m *turnovertest.Machine) { m.Silent = true })
+	w.move("a-1", broker.AllocationReleasing, broker.AllocationUser)
+	begun := w.clock.Now()
+	w.settle()
+	w.stands("a-1", broker.AllocationReleaseFailed, "cleaning_failed")
+	for _, r := range w.runs(broker.TurnoverKinds) {
+		if waited := r.RequestedAt.Sub(begun); waited > 20*time.Minute {
+			t.Errorf("a turnover begins after %v", waited)
+		}
+	}
+	if m := w.book.Machine(a.NodeIDs[1]); m.Status != broker.Active || len(m.Users) > 0 {
+		t.Errorf("the other node is %s, with %d users", m.Status, len(m.Users))
+	}
+}
+
 // A person who cancels a turnover is not overruled by the same release.
 func TestATurnoverThatAPersonCancelsIsNotBegunAgainByItself(t *testing.T) {
 	w := newWorld(t)

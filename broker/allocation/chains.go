@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -40,17 +41,19 @@ const (
 func (c *Chains) Provision() chain.Chain[Work] {
 	return chain.Chain[Work]{Kind: broker.ProvisionKind, Stages: []stage{
 		{
-			Name: "provision_users", Do: c.provisionUsers, Undo: c.cancelProvision, Retry: again,
-			Limit:  taskLimit("allocation.provision_user"),
-			About:  about("each node: the tenant's account, with its SSH keys", "", time.Minute),
-			Rescue: []stage{{Name: "fail_allocation", Do: c.failAllocation, Retry: again, Then: "provision_users"}},
+			Name: "provision_users", Do: c.in(unprovisioned, c.provisionUsers), Undo: c.cancelProvision, Retry: again,
+			Limit: taskLimit("allocation.provision_user"),
+			About: about("each node: the tenant's account, with its SSH keys", "", time.Minute),
+			Rescue: []stage{{
+				Name: "fail_allocation", Do: c.in(unprovisioned, c.failAllocation), Retry: again, Then: "provision_users",
+			}},
 		},
 		{
-			Name: "activate", Do: c.activate, Retry: again,
+			Name: "activate", Do: c.in(provisioning, c.activate), Retry: again,
 			About: about("the broker: the allocation is active", "", time.Second),
 		},
 		{
-			Name: "give_nodes_back", Do: c.giveBack, Retry: again,
+			Name: "give_nodes_back", Do: c.in(unmade, c.giveBack), Retry: again,
 			About: about("nothing; after a failure, a turnover of each node that may have the account", "", time.Second),
 		},
 	}}
@@ -61,16 +64,41 @@ func (c *Chains) Release() chain.Chain[Work] {
 	return chain.Chain[Work]{Kind: broker.ReleaseKind, Stages: []stage{
 		{
 			// A node on which the account cannot be ended here is left to its turnover.
-			Name: "end_users", Do: c.endUsers, Undo: c.cancelRelease, Retry: again, Limit: taskLimit("allocation.revoke_user"),
-			Optional: true,
-			About:    about("each node: the tenant's account ends", "the tenant's processes and home directory", time.Minute),
+			Name: "end_users", Do: c.in(releasing, c.endUsers), Undo: c.in(releasing, c.cancelRelease), Retry: again,
+			Limit: taskLimit("allocation.revoke_user"), Optional: true,
+			About: about("each node: the tenant's account ends", "the tenant's processes and home directory", time.Minute),
 		},
 		{
-			Name: "turn_over", Do: c.turnOver, Retry: again,
+			Name: "turn_over", Do: c.in(releasing, c.turnOver), Retry: again,
 			About:  about("each node: a turnover", "all that the tenant left on the nodes", 10*time.Minute),
-			Rescue: []stage{{Name: "give_release_up", Do: c.giveUp, Retry: again, Then: "turn_over"}},
+			Rescue: []stage{{Name: "give_release_up", Do: c.in(releasing, c.giveUp), Retry: again, Then: "turn_over"}},
 		},
 	}}
+}
+
+// The statuses in which the stages have work to do.
+var (
+	unprovisioned = []broker.AllocationStatus{broker.AllocationRequested, broker.AllocationProvisioning}
+	provisioning  = []broker.AllocationStatus{broker.AllocationProvisioning}
+	unmade        = []broker.AllocationStatus{broker.AllocationFailed}
+	releasing     = []broker.AllocationStatus{broker.AllocationReleasing}
+)
+
+// in makes a stage of work that is done only while the allocation has one of the statuses.
+func (c *Chains) in(
+	statuses []broker.AllocationStatus, do func(context.Context, *run, broker.Allocation) error,
+) func(context.Context, *run) error {
+	return func(ctx context.Context, r *run) error {
+		a, err := c.Records.Allocation(ctx, r.State.AllocationID)
+		if err != nil {
+			return failed(err)
+		}
+		if !slices.Contains(statuses, a.Status) {
+			r.AlreadyDone(nil, "allocation %s is %s", a.ID, a.Status)
+			return nil
+		}
+		return do(ctx, r, a)
+	}
 }
 
 func again(Work) chain.Retry { return chain.Retry{Attempts: 3, First: 10 * time.Second} }
@@ -125,10 +153,27 @@ func (c *Chains) task(ctx context.Context, r *run, nodeID, taskType string, para
 	switch {
 	case err != nil:
 		return false, failed(err)
+	case k.Status == broker.TaskQueued && r.Now.Sub(k.IssuedAt) >= silence:
+		return false, chain.Fail(unmet, "node %s has not fetched task %s (%s) for %v", nodeID, k.ID, k.Type, silence).With("agent_silent",
+			taskstage.Details(k))
 	case !k.Status.Ended():
 		return false, chain.Again(soon, "task %s (%s) of node %s is %s", k.ID, k.Type, nodeID, k.Status)
 	}
 	return true, failed(taskstage.Judge(k, unmet))
+}
+
+// holders are the live runs that have the nodes. Read before the certificates: a run that has ended
+// by then has issued its certificate.
+func (c *Chains) holders(ctx context.Context, r *run) (map[string]*chain.Record, error) {
+	out := map[string]*chain.Record{}
+	for _, id := range r.State.NodeIDs {
+		holder, err := c.Records.Holder(ctx, id)
+		if err != nil {
+			return nil, failed(err)
+		}
+		out[id] = holder
+	}
+	return out, nil
 }
 
 // reach moves the run's allocation to a status.
@@ -137,21 +182,9 @@ func (c *Chains) reach(ctx context.Context, r *run, change Change) error {
 	return failed(c.Records.Reach(ctx, r.State.AllocationID, change))
 }
 
-// allocation reads the run's allocation.
-func (c *Chains) allocation(ctx context.Context, r *run) (broker.Allocation, error) {
-	a, err := c.Records.Allocation(ctx, r.State.AllocationID)
-	return a, failed(err)
-}
-
 // keepFailure notes why the run gives up. At a retry of the rescue, the run's failure is the rescue's.
 func (s *Work) keepFailure(r *run) {
 	if r.Spent == 0 {
 		s.FailureCode, s.FailureMessage = codeOf(r.Failure), r.Failure.Message
 	}
-}
-
-// stays notes that a stage has nothing to do because of the allocation's status.
-func stays(r *run, a broker.Allocation) error {
-	r.AlreadyDone(nil, "allocation %s is %s", a.ID, a.Status)
-	return nil
 }

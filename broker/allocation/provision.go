@@ -11,19 +11,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// unprovisioned are the statuses in which nodes are made ready.
-var unprovisioned = []broker.AllocationStatus{broker.AllocationRequested, broker.AllocationProvisioning}
-
 // provisionUsers makes the account on all nodes at once, and waits for all. The store judges each
 // node again in the transaction that queues its task.
-func (c *Chains) provisionUsers(ctx context.Context, r *run) error {
-	a, err := c.allocation(ctx, r)
-	switch {
-	case err != nil:
-		return err
-	case !slices.Contains(unprovisioned, a.Status):
-		return stays(r, a)
-	}
+func (c *Chains) provisionUsers(ctx context.Context, r *run, a broker.Allocation) error {
 	if err := c.begin(ctx, r); err != nil {
 		return err
 	}
@@ -65,20 +55,13 @@ func (c *Chains) begin(ctx context.Context, r *run) error {
 	return c.reach(ctx, r, Change{To: broker.AllocationProvisioning, Reason: "the nodes are made ready"})
 }
 
-func (c *Chains) activate(ctx context.Context, r *run) error {
-	a, err := c.allocation(ctx, r)
-	switch {
-	case err != nil:
-		return err
-	case a.Status != broker.AllocationProvisioning:
-		return stays(r, a)
-	}
+func (c *Chains) activate(ctx context.Context, r *run, _ broker.Allocation) error {
 	return c.reach(ctx, r, Change{To: broker.AllocationActive, Reason: "the nodes are ready"})
 }
 
 // failAllocation ends an allocation that could not be provisioned. Its nodes are given back later: a
 // turnover refuses the node of a tenant.
-func (c *Chains) failAllocation(ctx context.Context, r *run) error {
+func (c *Chains) failAllocation(ctx context.Context, r *run, _ broker.Allocation) error {
 	r.State.keepFailure(r)
 	code := CodeNodeNotReady
 	if r.State.FailureCode == CodeKeyNotFound {
@@ -87,15 +70,8 @@ func (c *Chains) failAllocation(ctx context.Context, r *run) error {
 	return c.fail(ctx, r, code, r.State.FailureCode+": "+r.State.FailureMessage)
 }
 
-// fail ends an allocation that is not active yet; another one stays as it is.
+// fail ends an allocation that is not active yet.
 func (c *Chains) fail(ctx context.Context, r *run, code, reason string) error {
-	a, err := c.allocation(ctx, r)
-	switch {
-	case err != nil:
-		return err
-	case !slices.Contains(unprovisioned, a.Status):
-		return stays(r, a)
-	}
 	for _, id := range r.State.NodeIDs {
 		if _, err := c.Records.Withdraw(ctx, id, r.ID, reason); err != nil {
 			return failed(err)
@@ -107,23 +83,24 @@ func (c *Chains) fail(ctx context.Context, r *run, code, reason string) error {
 	return c.reach(ctx, r, Change{To: broker.AllocationFailed, Code: code, Reason: reason})
 }
 
-// cancelProvision ends an allocation whose run is cancelled, and gives its nodes back.
+// cancelProvision ends an allocation whose run is cancelled, and gives its nodes back. An allocation
+// that is active stays so.
 func (c *Chains) cancelProvision(ctx context.Context, r *run) error {
-	if err := c.fail(ctx, r, CodeProvisioningCancelled, "run "+r.ID+" was cancelled"); err != nil {
+	end := func(ctx context.Context, r *run, _ broker.Allocation) error {
+		return c.fail(ctx, r, CodeProvisioningCancelled, "run "+r.ID+" was cancelled")
+	}
+	if err := c.in(unprovisioned, end)(ctx, r); err != nil {
 		return err
 	}
-	return c.giveBack(ctx, r)
+	return c.in(unmade, c.giveBack)(ctx, r)
 }
 
 // giveBack has each node of a failed allocation turned over that may have the account, or whose agent
 // could not make it. The turnovers are not waited for.
-func (c *Chains) giveBack(ctx context.Context, r *run) error {
-	a, err := c.allocation(ctx, r)
-	switch {
-	case err != nil:
+func (c *Chains) giveBack(ctx context.Context, r *run, a broker.Allocation) error {
+	holders, err := c.holders(ctx, r)
+	if err != nil {
 		return err
-	case a.Status != broker.AllocationFailed:
-		return stays(r, a)
 	}
 	proven, err := c.Records.Proven(ctx, a)
 	if err != nil {
@@ -134,7 +111,7 @@ func (c *Chains) giveBack(ctx context.Context, r *run) error {
 		if _, clean := proven[id]; clean { // turned over since, and perhaps another tenant's
 			continue
 		}
-		switch err := c.giveNodeBack(ctx, r, a, id); {
+		switch err := c.giveNodeBack(ctx, r, a, id, holders[id]); {
 		case isFailure(err):
 			wrong = errors.Join(wrong, err)
 		case err != nil:
@@ -152,7 +129,7 @@ func (c *Chains) giveBack(ctx context.Context, r *run) error {
 	return nil
 }
 
-func (c *Chains) giveNodeBack(ctx context.Context, r *run, a broker.Allocation, nodeID string) error {
+func (c *Chains) giveNodeBack(ctx context.Context, r *run, a broker.Allocation, nodeID string, holder *chain.Record) error {
 	account, err := c.Records.Account(ctx, a, nodeID)
 	if err != nil {
 		return failed(err)
@@ -162,10 +139,7 @@ func (c *Chains) giveNodeBack(ctx context.Context, r *run, a broker.Allocation, 
 	if account == NoAccount && !unfit || account == NodeGone || slices.Contains(r.State.Begun, nodeID) {
 		return nil
 	}
-	holder, err := c.Records.Holder(ctx, nodeID)
 	switch {
-	case err != nil:
-		return failed(err)
 	case holder != nil && turnsOver(holder):
 		return nil
 	case holder != nil:

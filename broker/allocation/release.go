@@ -12,14 +12,7 @@ import (
 )
 
 // endUsers ends the account on all nodes at once, and waits for all.
-func (c *Chains) endUsers(ctx context.Context, r *run) error {
-	a, err := c.allocation(ctx, r)
-	switch {
-	case err != nil:
-		return err
-	case a.Status != broker.AllocationReleasing:
-		return stays(r, a)
-	}
+func (c *Chains) endUsers(ctx context.Context, r *run, a broker.Allocation) error {
 	var waits, wrong error
 	for _, id := range r.State.NodeIDs {
 		switch account, err := c.Records.Account(ctx, a, id); {
@@ -49,13 +42,10 @@ func (c *Chains) endUsers(ctx context.Context, r *run) error {
 
 // turnOver has each node turned over, and releases the allocation when each node is proven clean. After
 // the release, its nodes are another tenant's: nothing is looked at any more.
-func (c *Chains) turnOver(ctx context.Context, r *run) error {
-	a, err := c.allocation(ctx, r)
-	switch {
-	case err != nil:
+func (c *Chains) turnOver(ctx context.Context, r *run, a broker.Allocation) error {
+	holders, err := c.holders(ctx, r)
+	if err != nil {
 		return err
-	case a.Status != broker.AllocationReleasing:
-		return stays(r, a)
 	}
 	proven, err := c.Records.Proven(ctx, a)
 	if err != nil {
@@ -68,7 +58,7 @@ func (c *Chains) turnOver(ctx context.Context, r *run) error {
 			certificates = append(certificates, certificate)
 			continue
 		}
-		err := c.turnNodeOver(ctx, r, a, id)
+		err := c.turnNodeOver(ctx, r, a, id, holders[id])
 		if isFailure(err) {
 			stopped = errors.Join(stopped, err)
 		} else {
@@ -92,11 +82,8 @@ func (c *Chains) turnOver(ctx context.Context, r *run) error {
 
 // turnNodeOver has a node turned over, by the run that has the node or by a new run. The result is
 // never nil: the node's certificate is looked for at the next call.
-func (c *Chains) turnNodeOver(ctx context.Context, r *run, a broker.Allocation, nodeID string) error {
-	holder, err := c.Records.Holder(ctx, nodeID)
+func (c *Chains) turnNodeOver(ctx context.Context, r *run, a broker.Allocation, nodeID string, holder *chain.Record) error {
 	switch {
-	case err != nil:
-		return failed(err)
 	case holder == nil && slices.Contains(r.State.Begun, nodeID):
 		return chain.Fail(unmet, "the turnover of node %s ended, and the node is not proven clean (hostler node show %s)", nodeID, nodeID).
 			With("turnover_ended", map[string]any{"node_id": nodeID})
@@ -137,23 +124,16 @@ func (s *Work) follow(runID string) {
 }
 
 // giveUp leaves the release to a person. The nodes stay with the allocation.
-func (c *Chains) giveUp(ctx context.Context, r *run) error {
+func (c *Chains) giveUp(ctx context.Context, r *run, _ broker.Allocation) error {
 	r.State.keepFailure(r)
 	return c.failRelease(ctx, r, CodeCleaningFailed, r.State.FailureCode+": "+r.State.FailureMessage)
 }
 
 // cancelRelease leaves the release to a person, too. Turnovers that have begun go on.
-func (c *Chains) cancelRelease(ctx context.Context, r *run) error {
+func (c *Chains) cancelRelease(ctx context.Context, r *run, _ broker.Allocation) error {
 	return c.failRelease(ctx, r, CodeReleaseCancelled, "run "+r.ID+" was cancelled")
 }
 
 func (c *Chains) failRelease(ctx context.Context, r *run, code, reason string) error {
-	a, err := c.allocation(ctx, r)
-	switch {
-	case err != nil:
-		return err
-	case a.Status != broker.AllocationReleasing:
-		return stays(r, a)
-	}
 	return c.reach(ctx, r, Change{To: broker.AllocationReleaseFailed, Code: code, Reason: reason})
 }
