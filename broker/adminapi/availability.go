@@ -45,13 +45,13 @@ func (a *API) addAvailability(ctx context.Context, nodes []api.Node) error {
 	return err
 }
 
-// leftAlone adds alerts for sites with nodes whose tenant has left, and which nobody turns over.
+// leftAlone adds alerts for sites with nodes that need a turnover, and which nobody turns over.
 func (a *API) leftAlone(ctx context.Context, out *api.Status, sites []string) error {
 	all, err := a.c.DB.LeftAlone(ctx, sites)
 	for _, l := range all {
 		out.Alerts = append(out.Alerts, api.Alert{
 			Code: "turnover_not_begun", Since: l.Since,
-			Message: fmt.Sprintf("site %s: %d nodes whose tenant left more than %v ago idle, because no turnover is under way (hostler node list --availability in_turnover,held; then hostler decommission start NODE --mode soft_reset --reason R)",
+			Message: fmt.Sprintf("site %s: %d nodes whose tenant left, or whose certificate ran out, more than %v ago are idle, because no turnover is under way (hostler node list --availability in_turnover,held; then hostler decommission start NODE --mode soft_reset --reason R)",
 				cmp.Or(l.Site, "none"), l.Nodes, store.TurnoverWithin),
 		})
 	}

@@ -58,31 +58,36 @@ func (db *DB) TurnoverTimes(ctx context.Context, sites []string, from time.Time,
 // TurnoverWithin is the time within which a turnover should begin after a tenant has left.
 const TurnoverWithin = time.Hour
 
-// LeftAlone are nodes of a site whose tenants have left, and which nobody turns over.
+// LeftAlone are nodes of a site that need a turnover, and which nobody turns over.
 type LeftAlone struct {
 	Site  string // empty: none
 	Nodes int
-	Since time.Time // when the tenant left who has been gone longest
+	Since time.Time // of the node that has needed a turnover longest
 }
 
-// LeftAlone counts, by site (nil: all), the nodes whose last tenant left more than TurnoverWithin ago
-// and for which no turnover is under way. A node that is out of service, or that an allocation is
-// about to use, is left out.
+// LeftAlone counts, by site (nil: all), the nodes whose last tenant left more than TurnoverWithin ago,
+// or whose certificate ran out before then while nobody used them, and for which no turnover is under
+// way. A node that is out of service, or that an allocation is about to use, is left out.
 func (db *DB) LeftAlone(ctx context.Context, sites []string) ([]LeftAlone, error) {
-	w := sqlkit.Where{Terms: []string{
-		"certified_by = ''", "ended_at > 0", occupantWas, // ended, and not turned over since
-		`codes LIKE '%"turnover_missing"%'`, `codes NOT LIKE '%"node_in_run"%'`, "nodes.status NOT IN ('retired', 'removing', 'deleted')",
-		"nodes.id NOT IN (SELECT node_id FROM allocations WHERE " + isLive + ")",
+	alone := []string{
+		`codes NOT LIKE '%"node_in_run"%'`, "nodes.status NOT IN ('retired', 'removing', 'deleted')",
 		`nodes.id NOT IN (SELECT c.node_id FROM allocation_claims c JOIN tenant_allocations a ON a.id = c.allocation_id
 			WHERE c.ended_at = 0 AND a.status IN ('requested', 'provisioning', 'active'))`,
-	}}
+	}
+	w := sqlkit.Where{Terms: append([]string{
+		"certified_by = ''", "ended_at > 0", occupantWas, // ended, and not turned over since
+		`codes LIKE '%"turnover_missing"%'`, "nodes.id NOT IN (SELECT node_id FROM allocations WHERE " + isLive + ")",
+	}, alone...)}
 	sqlkit.In(&w, "nodes.site", sites)
-	late := sqlkit.Where{Args: w.Args}
+	expired := sqlkit.Where{Args: w.Args, Terms: append([]string{"word = 'held'", `codes LIKE '%"certificate_expired"%'`}, alone...)}
+	sqlkit.In(&expired, "nodes.site", sites)
+	late := sqlkit.Where{Args: expired.Args}
 	late.Add("left_at < ?", sqlkit.Micros(db.Now().Add(-TurnoverWithin)))
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (l LeftAlone, err error) {
 		return l, row.Scan(&l.Site, &l.Nodes, sqlkit.ScanMicros(&l.Since))
 	}, `SELECT site, COUNT(*), MIN(left_at) FROM (
 		SELECT nodes.id, nodes.site AS site, MAX(ended_at) AS left_at
 		FROM allocations JOIN node_availability ON node_availability.node_id = allocations.node_id JOIN nodes ON nodes.id = allocations.node_id`+
-		w.String()+` GROUP BY nodes.id, nodes.site) AS gone`+late.String()+` GROUP BY site ORDER BY site`, late.Args...)
+		w.String()+` GROUP BY nodes.id, nodes.site
+		UNION ALL SELECT nodes.id, nodes.site, c.valid_until FROM `+newestCertificates+expired.String()+`) AS gone`+late.String()+` GROUP BY site ORDER BY site`, late.Args...)
 }

@@ -35,6 +35,10 @@ func (db *DB) LeftNodes(ctx context.Context) ([]IdleNode, error) {
 		` GROUP BY nodes.id, nodes.site ORDER BY left_at, nodes.id`, w.Args...)
 }
 
+// newestCertificates joins the availability on record with each node's newest certificate, c.
+const newestCertificates = `node_availability JOIN nodes ON nodes.id = node_availability.node_id
+	JOIN clean_certificates c ON c.id = (SELECT id FROM clean_certificates WHERE node_id = nodes.id ORDER BY issued_at DESC, id DESC LIMIT 1)`
+
 // ExpiredNodes returns the active nodes of sites whose certificate has run out by the availability on
 // record, the longest first. A node that a run or an allocation holds is left out.
 func (db *DB) ExpiredNodes(ctx context.Context) ([]IdleNode, error) {
@@ -42,9 +46,7 @@ func (db *DB) ExpiredNodes(ctx context.Context) ([]IdleNode, error) {
 	w.Add("nodes.turnover_owed = ?", false)
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (n IdleNode, err error) {
 		return n, row.Scan(&n.NodeID, &n.Site, sqlkit.ScanMicros(&n.Since))
-	}, `SELECT nodes.id, nodes.site, c.valid_until FROM node_availability JOIN nodes ON nodes.id = node_availability.node_id
-		JOIN clean_certificates c ON c.id = (SELECT id FROM clean_certificates WHERE node_id = nodes.id ORDER BY issued_at DESC, id DESC LIMIT 1)`+
-		w.String()+` ORDER BY c.valid_until, nodes.id`, w.Args...)
+	}, `SELECT nodes.id, nodes.site, c.valid_until FROM `+newestCertificates+w.String()+` ORDER BY c.valid_until, nodes.id`, w.Args...)
 }
 
 // OpenRuns counts the runs at a site that have not ended and whose ids begin with a text.

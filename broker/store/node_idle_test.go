@@ -113,7 +113,18 @@ func TestNodesWhoseCertificateHasRunOut(t *testing.T) {
 		}
 		takesNode(t, db, nodes[2], "auto-a", "node.decommission/soft_reset")
 		is("a run has one", "n-c")
+		alone := func(want int) {
+			t.Helper()
+			got := must(db.LeftAlone(ctx, []string{"dc1"}))(t)
+			if len(got) != min(want, 1) || want > 0 && got[0].Nodes != want {
+				t.Errorf("left alone are %+v, want %d", got, want)
+			}
+		}
+		alone(0)
+		clock.Advance(store.TurnoverWithin)
+		is("for longer than a turnover may wait to begin", "n-c", "n-b")
+		alone(1) // the certificate of n-b has run out a moment ago
 		ok(t, store.Exec(ctx, db, `INSERT INTO allocation_claims (allocation_id, node_id, since, ended_at) VALUES ('a-9', 'n-c', 1, 0)`))
-		is("an allocation has the other")
+		is("an allocation has one", "n-b")
 	})
 }
