@@ -294,11 +294,19 @@ func creates(register func(*API, huma.API, huma.Operation)) func(*API, huma.API,
 	}
 }
 
-// roleGuard refuses callers without the role before a byte of the body is read.
+// roleGuard refuses callers without the role, and a tenant's changes beyond the limit, before a byte of
+// the body is read. Only changes that the caller may make count.
 func (a *API) roleGuard(need access, what string) func(huma.Context, func(huma.Context)) {
 	return func(hc huma.Context, next func(huma.Context)) {
-		if err := a.requireRole(hc.Context(), need, what); err != nil {
+		err := a.requireRole(hc.Context(), need, what)
+		if err == nil && hc.Method() != http.MethodGet {
+			err = a.c.Operators.AllowWrite(callerOf(hc.Context()).OperatorToken)
+		}
+		if err != nil {
 			_, w := humago.Unwrap(hc)
+			if broker.AsError(err).Kind == broker.TooMany {
+				w.Header().Set("Retry-After", "1")
+			}
 			writeProblem(w, problemOf(err))
 			return
 		}

@@ -145,6 +145,13 @@ func TestAMemberHasFurtherTokens(t *testing.T) {
 func TestATenantsFloodOfChangesIsRefused(t *testing.T) {
 	b := servertest.Start(t)
 	acme := newTenant(t, b, "acme", "lab")
+	// Changes that a caller may not make use nothing up: a viewer cannot stop the organisation.
+	eve := b.NewToken(t, api.TokenCreate{Name: "eve", Role: "project_viewer", Project: acme.project.ID})
+	for range 400 {
+		if code := b.Ask(t, eve, http.MethodPost, "/members/mem-none/end", api.ReasonBody{Reason: "flood"}).Code(); code == "tenant_rate_limited" {
+			t.Fatal("a viewer uses up the changes of the organisation")
+		}
+	}
 	ada := b.NewToken(t, api.TokenCreate{Name: "ada", Role: "project_admin", Project: acme.project.ID})
 	bob := b.NewToken(t, api.TokenCreate{Name: "bob", Role: "project_admin", Project: acme.project.ID})
 	code := ""
