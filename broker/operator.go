@@ -20,7 +20,7 @@ const (
 const (
 	RoleTenantAdmin   Role = "tenant_admin"   // an organisation's projects and members
 	RoleProjectAdmin  Role = "project_admin"  // a project's members, and all that is the project's
-	RoleProjectMember Role = "project_member" // asks for nodes, and ends what the member itself asked for
+	RoleProjectMember Role = "project_member" // asks for nodes, and releases them
 	RoleProjectViewer Role = "project_viewer" // reads
 )
 

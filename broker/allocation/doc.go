@@ -2,8 +2,8 @@
 // allocation.provision and allocation.release, each for one allocation with all its nodes.
 //
 // Provision makes the tenant's account on each node by a signed task, and the allocation active. If
-// a node cannot be given, the allocation fails, and each node on which the account may be is turned
-// over.
+// a node cannot be given, the allocation fails. Each node on which the account may be, or whose agent
+// could not make it, is turned over.
 //
 // Release ends the account, has each node turned over by a run of its own, and waits for the
 // certificates. The allocation is released only with a certificate of each node. A turnover that
