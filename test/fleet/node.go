@@ -117,6 +117,8 @@ func (n *node) churn(ctx context.Context, mean time.Duration, f func()) {
 
 // start runs the node's agent once: it returns when the agent crashes.
 func (n *node) start(ctx context.Context) error {
+	// Any request may open the connection that the others then use, a result as well as a poll.
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{TLSHandshakeDone: n.shookHands})
 	ctx, crash := context.WithCancel(ctx)
 	defer crash()
 	instance, err := wire.NewInstance(rand.Reader)
@@ -185,7 +187,6 @@ func (n *node) poll(ctx context.Context) (*wire.WaitReply, error) {
 				n.fleet.counts.waiting.Add(1)
 			}
 		},
-		TLSHandshakeDone: n.shookHands,
 	})
 	reply, err := n.uplink().Wait(ctx, bothLanes, false)
 	if sent {
