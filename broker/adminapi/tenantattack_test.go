@@ -119,7 +119,7 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 	}
 	// An allocation's id is looked for among the allocations of the named project alone.
 	for role, token := range tokens {
-		for method, rest := range map[string]string{http.MethodGet: "", http.MethodPost: "/release"} {
+		for rest, method := range map[string]string{"": http.MethodGet, "/timeline": http.MethodGet, "/release": http.MethodPost} {
 			send := any(nil)
 			if method == http.MethodPost {
 				send = api.ReasonBody{Reason: "mine now"}
@@ -129,7 +129,7 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 			never := b.Ask(t, token, method, mine.allocations()+"/alc-none"+rest, send)
 			if was.Code() != "allocation_not_found" && was.Code() != "role_insufficient" ||
 				strings.ReplaceAll(string(was.Body), theirs.held.ID, "alc-none") != string(never.Body) {
-				t.Errorf("%s of another project's allocation as %s: %d %s", method, role, was.Status, was.Body)
+				t.Errorf("%s %s of another project's allocation as %s: %d %s", method, rest, role, was.Status, was.Body)
 			}
 		}
 	}

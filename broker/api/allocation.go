@@ -55,6 +55,21 @@ type PlatformAllocationList struct {
 	Next  string               `json:"next" doc:"cursor of the next page; empty: there is no next page"`
 }
 
+// AllocationTimeline is the list of the statuses that an allocation reached, oldest first.
+type AllocationTimeline struct {
+	AllocationID string                    `json:"allocation_id"`
+	Items        []AllocationTimelineEvent `json:"items" doc:"at most the newest 200"`
+	Earlier      bool                      `json:"earlier" doc:"older items were left out"`
+}
+
+// AllocationTimelineEvent is a status of an allocation, at the moment in which it was reached.
+type AllocationTimelineEvent struct {
+	At     time.Time `json:"at"`
+	Status string    `json:"status"`
+	By     string    `json:"by" doc:"the tenant's token or person; empty: the platform"`
+	Code   string    `json:"code" doc:"of a failure; empty: nothing failed"`
+}
+
 // AllocationCreate asks for nodes: all of them, at one site, or none.
 type AllocationCreate struct {
 	SKU       string            `json:"sku" minLength:"1" maxLength:"63"`

@@ -73,6 +73,7 @@
 //	GET    /projects/{project}/allocations      AllocationList    ?status= &sku= &site= &label=k=v &cursor= &limit=
 //	POST   /projects/{project}/allocations      AllocationCreate → Allocation (201)
 //	GET    /projects/{project}/allocations/{allocation}  Allocation
+//	GET    /projects/{project}/allocations/{allocation}/timeline  AllocationTimeline
 //	POST   /projects/{project}/allocations/{allocation}/release  ReasonBody → Allocation
 //	GET    /allocations                         PlatformAllocationList  ?project= and those of a project's list
 //	GET    /allocations/explain                 AllocationExplanation  ?sku= &nodes= &site=

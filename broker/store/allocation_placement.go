@@ -99,7 +99,12 @@ func (t *tx) createAllocation(ctx context.Context, actor broker.Actor, n NewAllo
 		return a, err
 	}
 	e.Subject = "allocation/" + a.ID
-	e.After = small("project", a.ProjectID, "sku", a.SKU, "site", a.Site, "nodes", a.NodeIDs)
+	owner := broker.AllocationAdmin
+	if actor.Role.OfTenants() {
+		owner = broker.AllocationUser
+	}
+	e.After = small("project", a.ProjectID, "sku", a.SKU, "site", a.Site, "nodes", a.NodeIDs, "status", a.Status, "owner", owner,
+		"at", reachedText(a.RequestedAt))
 	return a, t.audit(ctx, e)
 }
 

@@ -213,7 +213,8 @@ func (db *DB) TransitionAllocation(
 				return err
 			}
 		}
-		a.Reach(c.To, t.clock())
+		at := t.clock()
+		a.Reach(c.To, at)
 		if err := t.saveStatus(ctx, a); err != nil {
 			return err
 		}
@@ -223,7 +224,7 @@ func (db *DB) TransitionAllocation(
 		if err := t.meter(ctx, a, before.Status, c.CorrelationID); err != nil {
 			return err
 		}
-		e.After = small("status", a.Status, "owner", c.By, "code", a.Code, "certificates", a.CertificateIDs)
+		e.After = small("status", a.Status, "owner", c.By, "code", a.Code, "certificates", a.CertificateIDs, "at", reachedText(at))
 		return t.audit(ctx, e)
 	})
 	return a, err

@@ -45,6 +45,11 @@ func (c *Client) Allocation(ctx context.Context, project, id string) (*api.Alloc
 	return fetch[api.Allocation](ctx, c, at("projects", project, "allocations", id), nil)
 }
 
+// AllocationTimeline lists the statuses that an allocation of a project reached.
+func (c *Client) AllocationTimeline(ctx context.Context, project, id string) (*api.AllocationTimeline, error) {
+	return fetch[api.AllocationTimeline](ctx, c, at("projects", project, "allocations", id, "timeline"), nil)
+}
+
 // CreateAllocation asks for nodes for a project: all of them, at one site, or none.
 func (c *Client) CreateAllocation(ctx context.Context, project string, a api.AllocationCreate) (*api.Allocation, error) {
 	return begin[api.Allocation](ctx, c, at("projects", project, "allocations"), a)

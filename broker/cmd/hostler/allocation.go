@@ -17,8 +17,8 @@ import (
 
 func allocationCommand(a *app) *cobra.Command {
 	return noun("allocation", "nodes that projects ask for and hold", "  hostler allocation list --project acme/lab",
-		allocationCreateCommand(a), allocationListCommand(a), allocationShowCommand(a), allocationWatchCommand(a),
-		allocationReleaseCommand(a), allocationForceReleaseCommand(a), allocationExplainCommand(a))
+		allocationCreateCommand(a), allocationListCommand(a), allocationShowCommand(a), allocationTimelineCommand(a),
+		allocationWatchCommand(a), allocationReleaseCommand(a), allocationForceReleaseCommand(a), allocationExplainCommand(a))
 }
 
 func allocationProjectFlag(c *cobra.Command, project *string) {
@@ -40,6 +40,23 @@ func ownProject(ctx context.Context, remote *client.Client, project string) (str
 		return "", err
 	}
 	return me.ProjectID, nil
+}
+
+// connectTo makes a client, and finds the project of an allocation: the one that is named, that of the
+// token, or for a token of the platform that of the allocation.
+func (a *app) connectTo(ctx context.Context, project, id string) (*client.Client, string, error) {
+	remote, err := a.connect()
+	if err != nil {
+		return nil, "", err
+	}
+	if project, err = ownProject(ctx, remote, project); err != nil || project != "" {
+		return remote, project, err
+	}
+	v, err := remote.PlatformAllocation(ctx, id)
+	if err != nil {
+		return nil, "", err
+	}
+	return remote, v.ProjectID, nil
 }
 
 // seenAllocation is an allocation as the caller may see it.

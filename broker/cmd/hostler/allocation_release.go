@@ -85,19 +85,9 @@ released, or was, stays as it is.`,
 			if err := a.confirm(c, "release allocation %s, and lose all that is on its nodes?", args[0]); err != nil {
 				return err
 			}
-			remote, err := a.connect()
+			remote, project, err := a.connectTo(c.Context(), project, args[0])
 			if err != nil {
 				return err
-			}
-			if project, err = ownProject(c.Context(), remote, project); err != nil {
-				return err
-			}
-			if project == "" {
-				v, err := remote.PlatformAllocation(c.Context(), args[0])
-				if err != nil {
-					return err
-				}
-				project = v.ProjectID
 			}
 			v, err := remote.ReleaseAllocation(c.Context(), project, args[0], reason)
 			if err != nil {
