@@ -18,7 +18,7 @@ const (
 	AvailabilityUnknown Availability = "unknown"
 	Available           Availability = "available"
 	InTurnover          Availability = "in_turnover"    // a turnover moves, or waits to begin
-	InMaintenance       Availability = "maintenance"    // an operator, or a run on the agent, keeps the node out for a time
+	InMaintenance       Availability = "maintenance"    // an operator, or a run on the agent, keeps the node or its site out for a time
 	Held                Availability = "held"           // somebody must act before the node comes back
 	OutOfService        Availability = "out_of_service" // not in service yet, or not any more
 	Allocated           Availability = "allocated"      // a tenant is on the node
@@ -36,6 +36,7 @@ var availabilityOf = map[string]Availability{
 	"node_silent":             Held,
 	"turnover_owed":           Held, // a turnover ended without a certificate, and nothing begins another
 	"frozen":                  InMaintenance,
+	"site_disabled":           InMaintenance,
 	"allocation_live":         Allocated,
 	"turnover_missing":        InTurnover, // the node waits for the turnover
 	"certificate_falls_short": Held,

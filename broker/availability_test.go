@@ -64,6 +64,13 @@ func TestOneWordSaysWhyANodeIsNotHandedOut(t *testing.T) {
 		{"its site is frozen, and a disk is gone", func(h *Handout) {
 			h.Freezes, h.Devices[0].State = []string{"a"}, DeviceMissing
 		}, "held device_missing frozen"},
+		{"its site is disabled", func(h *Handout) { h.SiteDisabled = true }, "maintenance site_disabled"},
+		{"its site is disabled, and a tenant is on it", func(h *Handout) {
+			h.SiteDisabled, h.Occupants = true, live
+		}, "allocated allocation_live site_disabled"},
+		{"its site is disabled, and a turnover cleans it", func(h *Handout) {
+			h.SiteDisabled, h.RunID, h.Run, h.RunKind = true, "r-1", "running", turnover
+		}, "in_turnover node_in_run site_disabled"},
 		{"its agent is silent", func(h *Handout) { h.Now = h.Now.Add(time.Second) }, "held node_silent"},
 		{"offline", func(h *Handout) { h.Node.Status = Offline }, "held node_status"},
 		{"quarantined", func(h *Handout) { h.Node.Status = Quarantined }, "held node_status"},

@@ -14,9 +14,11 @@ type Handout struct {
 	Node    Node
 	Now     time.Time // when the facts were gathered; a node that is silent at Now is not handed out
 	Freezes []string  // freezes in force at the node's site, as shown to people
-	RunID   string    // of the run that holds the node; empty: none
-	Run     string    // status of the run
-	RunKind string
+	// SiteDisabled: the node's site is disabled. Whoever has the node keeps it; nobody else gets it.
+	SiteDisabled bool
+	RunID        string // of the run that holds the node; empty: none
+	Run          string // status of the run
+	RunKind      string
 	// Occupants are the tenants' users since the node was last handed out clean.
 	Occupants []Occupant
 	ClaimedBy string // the allocation that holds the node; empty: none
@@ -60,7 +62,7 @@ var activationSteps = map[NodeStatus]string{
 // out. allocation is the allocation that the caller asks for; empty: none. An allocation of the same tenant is
 // no reason against it; if either tenant is unknown, the ids are compared instead. If the
 // allocation is already live on the node, only the reasons of service count. Codes: node_status,
-// node_silent, turnover_owed, node_in_run, frozen, allocation_live, turnover_missing,
+// node_silent, turnover_owed, node_in_run, frozen, site_disabled, allocation_live, turnover_missing,
 // certificate_falls_short, certificate_expired, device_missing, device_unexpected.
 func (h Handout) Reasons(allocation, tenant string) []Reason {
 	all := h.service()
@@ -69,6 +71,7 @@ func (h Handout) Reasons(allocation, tenant string) []Reason {
 			return all // the node was already handed out to this allocation
 		}
 	}
+	all = append(all, h.siteClosed(allocation)...)
 	all = append(all, h.otherTenants(allocation, tenant)...)
 	return append(all, h.machine()...)
 }
@@ -106,6 +109,16 @@ func (h Handout) service() (all []Reason) {
 	}
 	for _, f := range h.Freezes {
 		add("frozen", "unfreeze when the freeze is no longer needed (hostler freeze status)", "%s", f)
+	}
+	return all
+}
+
+// siteClosed returns the reason why the node's site takes no new tenant. An allocation that has claimed
+// the node before is work in progress, and continues.
+func (h Handout) siteClosed(allocation string) (all []Reason) {
+	add := h.reasonAppender(&all)
+	if h.SiteDisabled && (allocation == "" || h.ClaimedBy != allocation) {
+		add("site_disabled", "enable the site (hostler site enable "+h.Node.Site+")", "site %s is disabled", h.Node.Site)
 	}
 	return all
 }

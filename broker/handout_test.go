@@ -39,6 +39,7 @@ func TestANodeIsHandedOutUnlessSomethingSpeaksAgainstIt(t *testing.T) {
 		{"a run has it", func(h *Handout) { h.RunID, h.Run = "r-1", "running" }, "node_in_run"},
 		{"a run has it that stopped", func(h *Handout) { h.RunID, h.Run, h.RunKind = "r-1", "failed_retryable", "node.onboarding" }, "node_in_run"},
 		{"frozen twice", func(h *Handout) { h.Freezes = []string{"a", "b"} }, "frozen frozen"},
+		{"its site is disabled", func(h *Handout) { h.SiteDisabled = true }, "site_disabled"},
 		{"somebody is on it", func(h *Handout) { h.Occupants = []Occupant{was("a-1", "acme", time.Time{})} }, "allocation_live"},
 		{"an allocation holds it", func(h *Handout) { h.ClaimedBy = "a-1" }, "allocation_live"},
 		{"somebody was, and it was not turned over", func(h *Handout) { h.Occupants = []Occupant{was("a-1", "acme", at)} }, "turnover_missing"},
@@ -153,6 +154,23 @@ func TestWhoIsInGetsMoreWhateverBecomesOfTheMachine(t *testing.T) {
 	h.Node.TurnoverOwed = true
 	if err := h.LetIn("a-1", "acme"); err == nil {
 		t.Error("a node that is owed a turnover takes users")
+	}
+}
+
+// An allocation that claimed a node before its site was disabled continues. Nobody else is let in.
+func TestADisabledSiteLetsAClaimContinue(t *testing.T) {
+	h := handedOut()
+	h.SiteDisabled, h.ClaimedBy = true, "a-1"
+	if err := h.LetIn("a-1", "acme"); err != nil {
+		t.Error(err)
+	}
+	h.ClaimedBy = ""
+	if err := h.LetIn("a-1", "acme"); err == nil || AsError(err).Code != "site_disabled" {
+		t.Errorf("without the claim: %v", err)
+	}
+	h.Occupants = []Occupant{{ID: "a-1", Tenant: "acme"}}
+	if err := h.LetIn("a-1", "acme"); err != nil {
+		t.Errorf("with a user on the node: %v", err)
 	}
 }
 

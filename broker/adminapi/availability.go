@@ -45,6 +45,18 @@ func (a *API) addAvailability(ctx context.Context, nodes []api.Node) error {
 	return err
 }
 
+// closedSites adds alerts for disabled sites with nodes that could be handed out.
+func (a *API) closedSites(ctx context.Context, out *api.Status, sites []string) error {
+	all, err := a.c.DB.ClosedSites(ctx, sites)
+	for _, c := range all {
+		out.Alerts = append(out.Alerts, api.Alert{
+			Code: "site_disabled", Since: c.Since,
+			Message: fmt.Sprintf("site %s: %d nodes are handed to nobody, because the site is disabled (hostler site enable %s)", c.Site, c.Nodes, c.Site),
+		})
+	}
+	return err
+}
+
 // leftAlone adds alerts for sites with nodes that need a turnover, and which nobody turns over.
 func (a *API) leftAlone(ctx context.Context, out *api.Status, sites []string) error {
 	all, err := a.c.DB.LeftAlone(ctx, sites)

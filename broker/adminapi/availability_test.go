@@ -78,6 +78,29 @@ func TestTheStatusTellsOfNodesThatNobodyTurnsOver(t *testing.T) {
 	servertest.Eventually(t, "the alert", func() bool { return strings.HasPrefix(alert(), "site dc1: 1 nodes whose tenant left") })
 }
 
+// The status names disabled sites with nodes that could be handed out.
+func TestTheStatusTellsOfADisabledSite(t *testing.T) {
+	r := newRack(t, `{}`)
+	r.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1"}).Settle(t)
+	alert := func() (message string) {
+		for _, a := range servertest.Must[api.Status](t, r.Broker, http.MethodGet, "/status", nil).Alerts {
+			if a.Code == "site_disabled" {
+				message = a.Message
+			}
+		}
+		return message
+	}
+	servertest.Eventually(t, "the node to be available", func() bool { return show(t, r.Broker, "h1").Availability == "available" })
+	if got := alert(); got != "" {
+		t.Fatalf("before: %s", got)
+	}
+	servertest.Must[api.Site](t, r.Broker, http.MethodDelete, "/maas-sites/dc1?reason=closing", nil)
+	servertest.Eventually(t, "the alert", func() bool { return strings.HasPrefix(alert(), "site dc1: 1 nodes are handed to nobody") })
+	if n := show(t, r.Broker, "h1"); n.Availability != "maintenance" || n.Handout == nil || n.Handout.Reasons[0].Code != "site_disabled" {
+		t.Errorf("%+v", n)
+	}
+}
+
 // A token of a site counts the nodes of its site.
 func TestCapacityIsOfTheSitesInView(t *testing.T) {
 	b := servertest.Start(t)

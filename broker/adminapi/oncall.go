@@ -49,6 +49,9 @@ func (a *API) addAttention(
 	if err := a.leftAlone(ctx, out, sites); err != nil {
 		return err
 	}
+	if err := a.closedSites(ctx, out, sites); err != nil {
+		return err
+	}
 	if err := a.failedReleases(ctx, out, sites); err != nil {
 		return err
 	}

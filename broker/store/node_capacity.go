@@ -55,6 +55,24 @@ func (db *DB) TurnoverTimes(ctx context.Context, sites []string, from time.Time,
 		w.String()+` ORDER BY ended_at DESC`+w.Limit(limit), w.Args...)
 }
 
+// ClosedSite is a disabled site with nodes that could be handed out.
+type ClosedSite struct {
+	Site  string
+	Nodes int
+	Since time.Time // of the node that has waited longest
+}
+
+// ClosedSites counts, by disabled site (names nil: all), the nodes that nothing but the site keeps from a
+// tenant.
+func (db *DB) ClosedSites(ctx context.Context, names []string) ([]ClosedSite, error) {
+	w := sqlkit.Where{Terms: []string{"nodes.site IN (SELECT name FROM maas_sites WHERE status = 'disabled')", `codes = '["site_disabled"]'`}}
+	sqlkit.In(&w, "nodes.site", names)
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (c ClosedSite, err error) {
+		return c, row.Scan(&c.Site, &c.Nodes, sqlkit.ScanMicros(&c.Since))
+	}, `SELECT nodes.site, COUNT(*), MIN(since) FROM nodes JOIN node_availability ON node_id = nodes.id`+w.String()+` GROUP BY nodes.site ORDER BY nodes.site`,
+		w.Args...)
+}
+
 // TurnoverWithin is the time within which a turnover should begin after a tenant has left.
 const TurnoverWithin = time.Hour
 

@@ -13,6 +13,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// siteDisabled is true of a node at a disabled site.
+const siteDisabled = `EXISTS (SELECT 1 FROM maas_sites d WHERE d.name = nodes.site AND d.status = 'disabled')`
+
 // Handout collects the data that decides whether a node may be handed to a tenant.
 func (db *DB) Handout(ctx context.Context, n broker.Node) (broker.Handout, error) {
 	return handout(ctx, db.reader(), n, db.Now())
@@ -20,8 +23,8 @@ func (db *DB) Handout(ctx context.Context, n broker.Node) (broker.Handout, error
 
 func handout(ctx context.Context, r sqlkit.Runner, n broker.Node, now time.Time) (h broker.Handout, err error) {
 	h.Node, h.Now = n, now
-	if err := r.QueryRowContext(ctx, `SELECT override_at FROM nodes WHERE id = $1`,
-		n.ID).Scan(sqlkit.ScanMicros(&h.OverrideAt)); err != nil {
+	if err := r.QueryRowContext(ctx, `SELECT override_at, `+siteDisabled+` FROM nodes WHERE id = $1`,
+		n.ID).Scan(sqlkit.ScanMicros(&h.OverrideAt), &h.SiteDisabled); err != nil {
 		return h, err
 	}
 	err = r.QueryRowContext(ctx, `SELECT id, status, kind FROM chain_runs WHERE id IN (SELECT run_id FROM chain_locks WHERE name = $1)`,

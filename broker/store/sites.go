@@ -205,11 +205,19 @@ func (t *tx) regionFree(ctx context.Context, s broker.Site) error {
 	return err
 }
 
+// saveSite writes a site. A change of its status waits for the placements under way, and placements
+// that begin later see it: once a site is disabled, no node of the site is claimed any more.
 func (t *tx) saveSite(ctx context.Context, actor broker.Actor, action, reason string, before broker.Site, s *broker.Site) error {
 	if s.Status != before.Status && s.Status == broker.SiteActive || s.APIBaseURL != before.APIBaseURL {
 		if err := t.regionFree(ctx, *s); err != nil {
 			return err
 		}
+	}
+	if s.Status != before.Status {
+		if err := t.shutOut(ctx); err != nil {
+			return err
+		}
+		t.hint(HintNode, "")
 	}
 	s.UpdatedAt = t.now
 	if _, err := t.ExecContext(ctx,

@@ -22,7 +22,7 @@ func AutomaticOf(nodeID string, since time.Time) string {
 
 // waits are the codes of reasons with which no turnover begins without a request: the node is in
 // other hands, or its tenant is not gone.
-var waits = []string{"node_status", "node_silent", "turnover_owed", "node_in_run", "frozen", "allocation_live"}
+var waits = []string{"node_status", "node_silent", "turnover_owed", "node_in_run", "frozen", "site_disabled", "allocation_live"}
 
 // AutomaticRequest is the request for the turnover of a node that its tenants have left, or whose
 // certificate has run out, in a mode whose certificate can meet the policy. False: the node does not wait for a turnover alone, or needs

@@ -29,8 +29,8 @@ type Node struct {
 	more   []wire.Delivery // came together with a delivery that Next returned
 }
 
-// OnRecord makes sites of these names, unless they exist or the name is empty. The sites are
-// disabled, so that nobody asks their MAAS, which does not exist.
+// OnRecord makes sites of these names, unless they exist or the name is empty. The sites have no
+// token, so that nobody asks their MAAS, which does not exist. No turnover begins by itself.
 func (b *Broker) OnRecord(t testing.TB, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -38,9 +38,10 @@ func (b *Broker) OnRecord(t testing.TB, names ...string) {
 			continue
 		}
 		Must[api.Site](t, b, http.MethodPost, "/maas-sites", map[string]any{
-			"name": name, "region_code": name, "status": "disabled", "api_base_url": "http://" + name + ".invalid:5240/MAAS/",
+			"name": name, "region_code": name, "api_base_url": "http://" + name + ".invalid:5240/MAAS/",
 			"pxe_iface": "ens19", "pxe_vlan_vid": 46, "node_pxe_iface": "eno8303",
 		})
+		Must[api.SiteProfile](t, b, http.MethodPatch, "/maas-sites/"+name+"/profiles/default", map[string]any{"turnover_automatic": false})
 	}
 }
 
