@@ -33,7 +33,10 @@ const asyncAPI = "../../docs/reference/asyncapi.yaml"
 
 // eventSchemas are the schemas of the document, by type of event: one each, or two that differ by
 // subject.
-func eventSchemas(t *testing.T) map[string][]*validator.Schema {
+func eventSchemas(t *testing.T) map[string][]*validator.Schema { return channelSchemas(t, "events") }
+
+// channelSchemas are the schemas of a channel of the document, by type of event.
+func channelSchemas(t *testing.T, channel string) map[string][]*validator.Schema {
 	t.Helper()
 	raw, err := os.ReadFile(asyncAPI)
 	if err != nil {
@@ -76,7 +79,7 @@ func eventSchemas(t *testing.T) map[string][]*validator.Schema {
 		t.Fatal(err)
 	}
 	out := map[string][]*validator.Schema{}
-	for name, m := range doc.Channels["events"].Messages {
+	for name, m := range doc.Channels[channel].Messages {
 		if m.Ref != "#/components/messages/"+name {
 			t.Errorf("message %s of the channel is %s", name, m.Ref)
 		}

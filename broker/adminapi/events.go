@@ -31,8 +31,7 @@ type eventsInput struct {
 	Follow bool     `query:"follow" default:"true" doc:"false: end after the newest event instead of waiting for more"`
 }
 
-// followEvents writes server-sent events. The first page is read before the status is sent, so that
-// a request that cannot be served is refused.
+// followEvents writes server-sent events.
 func (a *API) followEvents(ctx context.Context, in *eventsInput) (*huma.StreamResponse, error) {
 	who := callerOf(ctx)
 	f := store.OutboxFilter{Types: in.Type, Subject: in.About, Sites: who.sites()}
@@ -44,6 +43,14 @@ func (a *API) followEvents(ctx context.Context, in *eventsInput) (*huma.StreamRe
 	if err != nil {
 		return nil, err
 	}
+	return a.streamFrom(ctx, f, &platformForm{lastSent: -1}, leave, in.Follow)
+}
+
+// streamFrom answers with a stream. The first page is read before the status is sent, so that a
+// request that cannot be served is refused.
+func (a *API) streamFrom(
+	ctx context.Context, f store.OutboxFilter, form eventForm, leave func(), follow bool,
+) (*huma.StreamResponse, error) {
 	page, after, err := a.c.Events.Next(ctx, f, 0)
 	if err != nil {
 		leave()
@@ -54,8 +61,8 @@ func (a *API) followEvents(ctx context.Context, in *eventsInput) (*huma.StreamRe
 		hc.SetHeader("Content-Type", api.EventStream)
 		hc.SetHeader("X-Accel-Buffering", "no") // for proxies that would otherwise buffer the stream
 		_, w := humago.Unwrap(hc)
-		s := eventStream{w: w, control: http.NewResponseController(w), lastSent: -1}
-		if err := a.stream(ctx, s, f, page, after, in.Follow); err != nil {
+		s := eventStream{w: w, control: http.NewResponseController(w), form: form}
+		if err := a.stream(ctx, s, f, page, after, follow); err != nil {
 			a.abortStream(err)
 		}
 	}}, nil

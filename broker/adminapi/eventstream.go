@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/hostler/hostler/broker/outbox"
@@ -52,32 +53,57 @@ func (a *API) stream(ctx context.Context, s eventStream, f store.OutboxFilter, p
 
 // eventStream writes to one reader.
 type eventStream struct {
-	w        io.Writer
-	control  *http.ResponseController
-	lastSent int64 // the last id that was sent; -1: none, so that the reader learns the position at once
+	w       io.Writer
+	control *http.ResponseController
+	form    eventForm
+}
+
+// eventForm is how a reader sees events and positions.
+type eventForm interface {
+	// event encodes an event on one line.
+	event(e store.OutboxEvent) (id string, line []byte, err error)
+	// upTo is the id of the position that the stream has reached; empty: the reader knows it.
+	upTo(position int64) (id string)
 }
 
 // frame encodes a page with the position of the stream. Without events the frame is a sign of life.
 func (s *eventStream) frame(page []store.OutboxEvent, upTo int64) ([]byte, error) {
 	var out bytes.Buffer
 	for _, e := range page {
-		ce, err := outbox.CloudEvent(e)
+		id, line, err := s.form.event(e)
 		if err != nil {
 			return nil, err
 		}
-		raw, err := json.Marshal(ce) // on one line
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprintf(&out, "id: %d\ndata: %s\n\n", e.Position, raw)
-		s.lastSent = e.Position
+		fmt.Fprintf(&out, "id: %s\ndata: %s\n\n", id, line)
 	}
-	if upTo > s.lastSent {
-		fmt.Fprintf(&out, "id: %d\n", upTo)
-		s.lastSent = upTo
+	if id := s.form.upTo(upTo); id != "" {
+		fmt.Fprintf(&out, "id: %s\n", id)
 	}
 	out.WriteString(": still here\n\n")
 	return out.Bytes(), nil
+}
+
+// platformForm is the form of events for readers of the platform.
+type platformForm struct {
+	lastSent int64 // the last id that was sent; -1: none, so that the reader learns the position at once
+}
+
+func (f *platformForm) event(e store.OutboxEvent) (id string, line []byte, err error) {
+	ce, err := outbox.CloudEvent(e)
+	if err != nil {
+		return "", nil, err
+	}
+	f.lastSent = e.Position
+	line, err = json.Marshal(ce)
+	return ce.ID(), line, err
+}
+
+func (f *platformForm) upTo(position int64) string {
+	if position <= f.lastSent {
+		return ""
+	}
+	f.lastSent = position
+	return strconv.FormatInt(position, 10)
 }
 
 // send sends text within takeLimit, or fails.

@@ -60,7 +60,7 @@ func TestAQuietStreamHasNoDeadline(t *testing.T) {
 // A reader with a narrow filter is told how far the stream has come, so that skipped events need
 // not be kept for that reader.
 func TestAStreamSaysHowFarItHasCome(t *testing.T) {
-	s := eventStream{lastSent: 3}
+	s := eventStream{form: &platformForm{lastSent: 3}}
 	for _, row := range []struct {
 		page []store.OutboxEvent
 		upTo int64

@@ -140,6 +140,7 @@ var routes = []route{
 	{get, "/allocations/explain", viewer, "explain-allocation", "count the nodes of a SKU that fit a request, and the others by reason", jsonRoute((*API).explainAllocation)},
 	{get, "/allocations/{allocation}", viewer, "show-any-allocation", "show an allocation of any project, with its nodes", jsonRoute((*API).showAnyAllocation)},
 	{post, "/allocations/{allocation}/force-release", admin, "force-release-allocation", "release an allocation of any project", jsonRoute((*API).forceRelease)},
+	{get, "/projects/{project}/events", viewer.or(projectViewer, atProject), "follow-project-events", "follow the events of a project's allocations, as server-sent events", streams(api.EventStream, (*API).followProjectEvents)},
 	{get, "/projects/{project}/usage", viewer.or(projectViewer, atProject), "show-project-usage", "show what a project has used within a period", jsonRoute((*API).projectUsage)},
 	{get, "/usage", viewer, "show-usage", "show what all projects have used within a period", jsonRoute((*API).allUsage)},
 	{get, "/members/{member}", viewer.or(projectViewer, atMember), "show-member", "show a member", jsonRoute((*API).showMember)},

@@ -5,13 +5,40 @@ import (
 	"time"
 )
 
-// EventStream is the content type of GET /events: server-sent events. The id of each is the id of
+// EventStream is the content type of GET /events and of a project's events: server-sent events. The id of each is the id of
 // its Event, and the data is the Event on one line. An id without data says how far the stream has
 // come.
 const EventStream = "text/event-stream"
 
 // HeaderLastEventID names the event after which a stream continues, as browsers send it.
 const HeaderLastEventID = "Last-Event-ID"
+
+// ProjectEvent is a CloudEvent (1.0, JSON) about an allocation, as the project sees it. It has only
+// what the project may know, each field by name. The id is opaque, and the same each time that the
+// event is sent.
+type ProjectEvent struct {
+	SpecVersion     string           `json:"specversion"`
+	ID              string           `json:"id"`
+	Source          string           `json:"source"`
+	Type            string           `json:"type" doc:"type of the event, such as provisioning.active"`
+	Subject         string           `json:"subject" doc:"allocation/ID"`
+	Time            time.Time        `json:"time"`
+	DataContentType string           `json:"datacontenttype"`
+	Data            ProjectEventData `json:"data"`
+}
+
+// ProjectEventData says which status an allocation has reached.
+type ProjectEventData struct {
+	AllocationID   string   `json:"allocation_id"`
+	ProjectID      string   `json:"project_id"`
+	From           string   `json:"from" doc:"the status before; empty: a new allocation"`
+	To             string   `json:"to" doc:"the status"`
+	SKU            string   `json:"sku"`
+	Nodes          int      `json:"nodes" doc:"number of whole nodes; 0: GPUs of one node"`
+	GPUs           int      `json:"gpus" doc:"number of GPUs of one node; 0: whole nodes"`
+	Code           string   `json:"code" doc:"why the allocation or its release failed; empty: no failure"`
+	CertificateIDs []string `json:"certificate_ids" doc:"ids of the certificates that end a released allocation"`
+}
 
 // Event is a CloudEvent (1.0, JSON) about something that happened. Ids are numbers without gaps, in
 // stream order.

@@ -32,6 +32,13 @@
 // never gets a silent gap. Delivery is at least once: an event that the reader did not record is
 // sent again.
 //
+// # Projects
+//
+// An event of an allocation also belongs to the allocation's project, which has a feed of its own. A
+// position counts the events of all, so a project never sees one. It sees a ProjectIDs id, which is
+// the position, encrypted for the project. Readers of projects are woken by events of projects
+// alone, and are counted apart from the platform's.
+//
 // # What is kept
 //
 // Events are kept for a time and up to a number, whichever ends first; the oldest are deleted

@@ -9,10 +9,13 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// Bounds on the readers at one broker.
+// Bounds on the readers at one broker. Readers of projects take no place from readers of the
+// platform.
 const (
-	MaxReaders = 256
-	MaxEach    = 8 // of one token
+	MaxReaders          = 256
+	MaxProjectReaders   = 256 // of the events of projects
+	MaxEach             = 8   // of one token
+	MaxEachOrganisation = 32  // of the projects of one organisation
 )
 
 const (
@@ -24,49 +27,84 @@ const (
 type Feed struct {
 	db *store.DB
 
-	mu      sync.Mutex
-	news    chan struct{} // closed when there may be more
-	readers int
-	of      map[string]int // by token
+	mu          sync.Mutex
+	news        chan struct{} // closed when there may be more
+	projectNews chan struct{} // closed when there may be more for a project
+	readers     map[string]int
 }
 
 // NewFeed returns a feed. The caller must start Run, which wakes readers.
 func NewFeed(db *store.DB) *Feed {
-	return &Feed{db: db, news: make(chan struct{}), of: map[string]int{}}
+	return &Feed{db: db, news: make(chan struct{}), projectNews: make(chan struct{}), readers: map[string]int{}}
 }
 
 // Run wakes the readers until ctx ends.
 func (f *Feed) Run(ctx context.Context) error {
 	for h := range f.db.Hints(ctx) {
+		f.mu.Lock()
 		if h.Is(store.HintEvents) {
-			f.mu.Lock()
 			close(f.news)
 			f.news = make(chan struct{})
-			f.mu.Unlock()
 		}
+		if h.Is(store.HintProjectEvents) {
+			close(f.projectNews)
+			f.projectNews = make(chan struct{})
+		}
+		f.mu.Unlock()
 	}
 	return ctx.Err()
 }
+
+// The readers that are counted together.
+const (
+	platformReaders = "platform"
+	projectReaders  = "projects"
+)
 
 // Join admits a reader until leave is called. Code: too_many_readers.
 func (f *Feed) Join(token string) (leave func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.readers >= MaxReaders || f.of[token] >= MaxEach {
+	all, own := f.readers[platformReaders], f.readers["token/"+token]
+	if all >= MaxReaders || own >= MaxEach {
 		return nil, broker.Errorf(broker.TooMany, "too_many_readers",
-			"cannot follow events: token %s has %d of at most %d streams, and this broker has %d of %d (end a stream)", token, f.of[token],
-			MaxEach, f.readers, MaxReaders)
+			"cannot follow events: token %s has %d of at most %d streams, and this broker has %d of %d (end a stream)", token, own, MaxEach,
+			all, MaxReaders)
 	}
-	f.readers++
-	f.of[token]++
+	return f.admit(platformReaders, "token/"+token), nil
+}
+
+// JoinProject admits a reader of a project's events until leave is called. The refusal says nothing
+// of other organisations. Code: too_many_readers.
+func (f *Feed) JoinProject(token, organisationID string) (leave func(), err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	own, of := f.readers["token/"+token], f.readers["organisation/"+organisationID]
+	switch {
+	case own >= MaxEach || of >= MaxEachOrganisation:
+		return nil, broker.Errorf(broker.TooMany, "too_many_readers",
+			"cannot follow events: token %s has %d of at most %d streams, and its organisation has %d of %d (end a stream)", token, own,
+			MaxEach, of, MaxEachOrganisation)
+	case f.readers[projectReaders] >= MaxProjectReaders:
+		return nil, broker.Errorf(broker.TooMany, "too_many_readers", "cannot follow events: this broker has no room for more streams (try again later)")
+	}
+	return f.admit(projectReaders, "token/"+token, "organisation/"+organisationID), nil
+}
+
+// admit counts a reader once under each name, until leave is called.
+func (f *Feed) admit(names ...string) (leave func()) {
+	for _, name := range names {
+		f.readers[name]++
+	}
 	return func() {
 		f.mu.Lock()
 		defer f.mu.Unlock()
-		f.readers--
-		if f.of[token]--; f.of[token] == 0 {
-			delete(f.of, token)
+		for _, name := range names {
+			if f.readers[name]--; f.readers[name] == 0 {
+				delete(f.readers, name)
+			}
 		}
-	}, nil
+	}
 }
 
 // Newest returns the position of the last event.
@@ -92,6 +130,9 @@ func (f *Feed) Next(ctx context.Context, of store.OutboxFilter, hold time.Durati
 	for {
 		f.mu.Lock()
 		news := f.news // before the query, so that events during the query are noticed
+		if of.ProjectID != "" {
+			news = f.projectNews
+		}
 		f.mu.Unlock()
 		page, after, err = f.db.Outbox(ctx, of)
 		if err != nil || len(page) > 0 || hold <= 0 {

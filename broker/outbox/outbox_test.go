@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"go.uber.org/zap"
+	"pgregory.net/rapid"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/outbox"
@@ -229,4 +230,31 @@ func TestAReaderHearsOfWhatAnotherBrokerDid(t *testing.T) {
 	if n := <-got; n != 1 {
 		t.Errorf("it heard of %d events", n)
 	}
+}
+
+// An id is a position of one project, and of no other. It shows nothing: neither order nor whether
+// two places are the same.
+func TestAnIDOfAProjectIsAPositionForItAlone(t *testing.T) {
+	key := []byte("0123456789abcdef0123456789abcdef")
+	ids, others := outbox.NewProjectIDs(key, "prj-1"), outbox.NewProjectIDs(key, "prj-2")
+	rapid.Check(t, func(t *rapid.T) {
+		at := rapid.Int64Min(0).Draw(t, "position")
+		event, place := ids.Event(at), ids.Place(at)
+		if event != ids.Event(at) || place == ids.Place(at) || event == place || len(event) != len(place) {
+			t.Fatalf("position %d is event %q and place %q", at, event, place)
+		}
+		for _, id := range []string{event, place} {
+			if got, ok := ids.Position(id); !ok || got != at {
+				t.Fatalf("%q is position %d, %t; want %d", id, got, ok, at)
+			}
+			if _, ok := others.Position(id); ok {
+				t.Fatalf("%q is taken from another project", id)
+			}
+			n := rapid.IntRange(0, len(id)-1).Draw(t, "place of a change")
+			changed := id[:n] + string("AB"[(id[n]+1)%2]) + id[n+1:]
+			if _, ok := ids.Position(changed); ok && changed != id {
+				t.Fatalf("%q is taken, made from %q", changed, id)
+			}
+		}
+	})
 }

@@ -13,8 +13,9 @@ import (
 
 // The hints about events. ID is empty.
 const (
-	HintOutbox HintKind = "outbox" // an event was written, and has no place yet
-	HintEvents HintKind = "events" // events got their place
+	HintOutbox        HintKind = "outbox"         // an event was written, and has no place yet
+	HintEvents        HintKind = "events"         // events got their place
+	HintProjectEvents HintKind = "project_events" // events that projects may read got their place
 )
 
 // Types of events that are not declared beside the rest of their feature.
@@ -45,11 +46,12 @@ type OutboxEvent struct {
 
 // OutboxFilter selects events; an empty field adds no condition.
 type OutboxFilter struct {
-	After   int64
-	Types   []string
-	Subject string
-	Sites   []string // nil: all; else these sites, and events of all sites
-	Limit   int      // 0: 100
+	After     int64
+	Types     []string
+	Subject   string
+	Sites     []string // nil: all; else these sites, and events of all sites
+	ProjectID string   // only events that this project may read
+	Limit     int      // 0: 100
 }
 
 // told is an event to write.
@@ -87,7 +89,8 @@ func (t *tx) tellStatus(ctx context.Context, n broker.Node, before broker.NodeSt
 
 // PlaceEvents gives up to limit committed events their place, in the order of writing; an event
 // that commits late comes at the end. It returns the number placed. Without unplaced events it only
-// reads.
+// reads. An event that announces an allocation's status also gets the allocation's project, here and
+// not when it is written, so that events of a broker of an earlier release get it, too.
 func (db *DB) PlaceEvents(ctx context.Context, limit int) (placed int64, err error) {
 	var waiting bool
 	err = db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM outbox WHERE position = 0)`).Scan(&waiting)
@@ -101,12 +104,22 @@ func (db *DB) PlaceEvents(ctx context.Context, limit int) (placed int64, err err
 			return err
 		}
 		var err error
-		if placed, err = sqlkit.Changed(t.ExecContext(ctx, `UPDATE outbox SET position = $1 + w.nth
+		if placed, err = sqlkit.Changed(t.ExecContext(ctx, `UPDATE outbox SET position = $1 + w.nth,
+			project_id = CASE WHEN type LIKE 'provisioning.%' AND subject LIKE 'allocation/%' THEN
+				COALESCE((SELECT a.project_id FROM tenant_allocations a WHERE a.id = SUBSTR(outbox.subject, 12)), '') ELSE '' END
 			FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS nth FROM outbox WHERE position = 0 ORDER BY id LIMIT $2) AS w
 			WHERE outbox.id = w.id`, tip, limit)); err != nil || placed == 0 {
 			return err
 		}
 		t.hint(HintEvents, "")
+		var ofProjects bool
+		if err := t.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM outbox WHERE position > 0 AND position > $1 AND project_id <> '')`,
+			tip).Scan(&ofProjects); err != nil {
+			return err
+		}
+		if ofProjects {
+			t.hint(HintProjectEvents, "")
+		}
 		_, err = t.ExecContext(ctx, `UPDATE outbox_tip SET position = $1 WHERE one = 1`, tip+placed)
 		return err
 	})
@@ -161,6 +174,10 @@ func (db *DB) Outbox(ctx context.Context, f OutboxFilter) (page []OutboxEvent, u
 	w.Add("position <= ?", newest)
 	sqlkit.In(&w, "type", f.Types)
 	w.Equal("subject", f.Subject)
+	if f.ProjectID != "" {
+		w.Add("project_id <> ''") // as the index requires
+		w.Equal("project_id", f.ProjectID)
+	}
 	if f.Sites != nil {
 		sqlkit.In(&w, "site", append([]string{AllSites}, f.Sites...))
 	}

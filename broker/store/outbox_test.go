@@ -174,6 +174,44 @@ func TestEventsAreFilteredAndNeverOfAnotherSite(t *testing.T) {
 	})
 }
 
+// A project has the statuses of its own allocations, also those that a broker of an earlier release
+// wrote, and a hint when there are new ones. What is billed, and all else, it does not have.
+func TestAProjectHasTheEventsOfItsAllocations(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		offered(t, db, "h100")
+		stock(t, db, "h100", "dc1", 1)
+		walk(t, db, must(asks(db, "a-1", "h100", 1))(t), toProvisioning, toActive)
+		hints := db.Hints(t.Context())
+		var types []string
+		for _, e := range placed(t, db, store.OutboxFilter{ProjectID: "p-1"}) {
+			if e.Subject != "allocation/a-1" {
+				t.Errorf("it has %+v", e)
+			}
+			types = append(types, e.Type)
+		}
+		if fmt.Sprint(types) != "[provisioning.requested provisioning.active]" {
+			t.Errorf("it has %q", types)
+		}
+		if got := placed(t, db, store.OutboxFilter{ProjectID: "p-2"}); len(got) != 0 {
+			t.Errorf("another has %+v", got)
+		}
+		heard := map[store.HintKind]bool{}
+		for len(hints) > 0 {
+			heard[(<-hints).Kind] = true
+		}
+		if !heard[store.HintProjectEvents] {
+			t.Errorf("the hints are %v", heard)
+		}
+		memberAt(t, db, "other", "dc1")
+		placed(t, db, store.OutboxFilter{})
+		for len(hints) > 0 {
+			if h := <-hints; h.Kind == store.HintProjectEvents {
+				t.Error("a node's status wakes the readers of projects")
+			}
+		}
+	})
+}
+
 func TestEventsAreForgottenOldestFirst(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		for i := range 10 {

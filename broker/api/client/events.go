@@ -19,7 +19,8 @@ type EventFilter struct {
 	After   string // id of an event; "0": from the oldest; empty: from now on
 	Types   []string
 	Subject string
-	Follow  bool // wait for more
+	Project string // the events of this project instead of those of the platform; takes no types and no subject
+	Follow  bool   // wait for more
 
 	opened func() // called when the broker has opened a stream
 }
@@ -109,7 +110,11 @@ func (c *Client) events(ctx context.Context, f *EventFilter, got func(api.Event)
 	if !f.Follow {
 		q.Set("follow", "false")
 	}
-	res, err := c.send(ctx, call{method: http.MethodGet, path: "/events", query: q}, http.NoBody)
+	path := "/events"
+	if f.Project != "" {
+		path = at("projects", f.Project, "events")
+	}
+	res, err := c.send(ctx, call{method: http.MethodGet, path: path, query: q}, http.NoBody)
 	if err != nil {
 		return false, err
 	}

@@ -270,7 +270,7 @@ func (s *search) walk() {
 	member := servertest.Must[api.Member](t, p.Broker, http.MethodPost, "/projects/lab/members", api.MemberAdd{Subject: "ada", Role: "project_viewer"})
 	of["organisation"], of["project"], of["member"] = []string{org.ID}, []string{project.ID}, []string{member.ID}
 	of["allocation"] = []string{s.allocated(project, member)}
-	query := map[string]string{"/find": "?q=c001", "/allocations/explain": "?sku=h100.8gpu", "/events": "?follow=false&after=0", "/audit": "?limit=1000", "/nodes/{node}/resolver/explain": "?step=gpu.scrub.overwrite", "/terminal-policy": "?site=dc1"}
+	query := map[string]string{"/find": "?q=c001", "/allocations/explain": "?sku=h100.8gpu", "/events": "?follow=false&after=0", "/projects/{project}/events": "?follow=false&after=0", "/audit": "?limit=1000", "/nodes/{node}/resolver/explain": "?step=gpu.scrub.overwrite", "/terminal-policy": "?site=dc1"}
 	answered := 0
 	for path, methods := range remote.Paths {
 		path = strings.TrimPrefix(strings.TrimPrefix(path, api.Prefix), api.TenantPrefix)

@@ -23,9 +23,14 @@ func eventsCommand(a *app) *cobra.Command {
 Without --follow the command prints the stored events and ends. With --follow it
 prints only new events, unless --after names the start. After a lost connection it
 continues after the last event. Ctrl-C ends it normally, with status 0. -o json
-prints one CloudEvent per line.`,
-		Example: "  hostler events --follow\n  hostler events --follow --node gpu-07 --type node.status.changed -o json\n  hostler events --follow --after 1200",
+prints one CloudEvent per line. --project shows the events of a project's
+allocations, as the project sees them. A token of a tenant sees no others.`,
+		Example: "  hostler events --follow\n  hostler events --follow --node gpu-07 --type node.status.changed -o json\n  hostler events --follow --after 1200\n" +
+			"  hostler events --project acme/lab --follow",
 		RunE: func(c *cobra.Command, _ []string) error {
+			if f.Project != "" && (node != "" || len(f.Types) > 0) {
+				return usage("--node and --type select events of the platform, not those of a project")
+			}
 			remote, err := a.connect()
 			if err != nil {
 				return err
@@ -59,6 +64,7 @@ prints one CloudEvent per line.`,
 	c.Flags().BoolVarP(&f.Follow, "follow", "f", false, "wait for new events")
 	c.Flags().StringArrayVar(&f.Types, "type", nil, "only events of this `TYPE`, such as node.status.changed (may be repeated)")
 	c.Flags().StringVar(&node, "node", "", "only events about this `NODE`")
+	c.Flags().StringVar(&f.Project, "project", "", "the events of this `PROJECT` alone: an id, a name, or ORGANISATION/NAME")
 	c.Flags().StringVar(&f.After, "after", "", "start after the event with this `ID`; 0: from the oldest stored event")
 	return c
 }
@@ -93,7 +99,7 @@ func (a *app) showEvent(e api.Event) error {
 // eventWords are the fields of an event's data that a person reads first.
 var eventWords = []string{
 	"hostname", "site", "from", "to", "status", "stage", "failure_class", "error_message", "recommended_next_action",
-	"reason", "by",
+	"reason", "code", "by",
 }
 
 func eventDetail(raw json.RawMessage) string {

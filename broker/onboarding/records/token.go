@@ -4,13 +4,12 @@ import (
 	"bytes"
 	"context"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
-	"encoding/hex"
 	"strconv"
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/pki"
 )
 
@@ -54,16 +53,5 @@ func tokenOf(key []byte, nodeID string, number int) (pki.EnrollToken, error) {
 // tokenKey reads the key, and creates it where there is none. Concurrent brokers get one and the
 // same key: a token under another key could never be derived again.
 func (n *Nodes) tokenKey(ctx context.Context) ([]byte, error) {
-	made := make([]byte, sha256.Size)
-	_, _ = rand.Read(made) // never fails
-	text, err := n.Secrets.Ensure(ctx, keyPath, []byte(hex.EncodeToString(made)))
-	if err != nil {
-		return nil, err
-	}
-	key, err := hex.DecodeString(string(bytes.TrimSpace(text)))
-	if err != nil || len(key) < sha256.Size {
-		return nil, broker.Errorf(broker.Unavailable, "secret_malformed",
-			"cannot derive enrolment tokens: secret %s is not a key (remove the secret, and the broker creates a new one)", keyPath)
-	}
-	return key, nil
+	return secrets.EnsureKey(ctx, n.Secrets, keyPath, "cannot derive enrolment tokens")
 }

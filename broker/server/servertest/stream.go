@@ -20,17 +20,28 @@ type Stream struct {
 // Events opens the stream of events; query may begin with ?.
 func (b *Broker) Events(t testing.TB, token, query string) *Stream {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.OperatorURL()+api.Prefix+"/events"+query, nil)
+	return b.follow(t, token, "/events"+query)
+}
+
+// ProjectEvents opens the stream of a project's events; query may begin with ?.
+func (b *Broker) ProjectEvents(t testing.TB, token, project, query string) *Stream {
+	t.Helper()
+	return b.follow(t, token, "/projects/"+project+"/events"+query)
+}
+
+func (b *Broker) follow(t testing.TB, token, path string) *Stream {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.OperatorURL()+api.Path(path), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	req.Header.Set("Authorization", "Bearer "+token)
 	res, err := b.client.Do(req)
 	if err != nil {
-		t.Fatalf("GET /events: %v", err)
+		t.Fatalf("GET %s: %v", path, err)
 	}
 	if res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != api.EventStream {
-		t.Fatalf("GET /events%s: %s %s", query, res.Status, res.Header.Get("Content-Type"))
+		t.Fatalf("GET %s: %s %s", path, res.Status, res.Header.Get("Content-Type"))
 	}
 	s := &Stream{res: res, lines: make(chan string, 10_000)}
 	t.Cleanup(s.Close)
