@@ -96,6 +96,20 @@ func TestACancelledProvisioningFails(t *testing.T) {
 	w.clean("a-1")
 }
 
+// A turnover may take a node by force between the account and the activation. The tenant is not billed for
+// nodes that are not all there.
+func TestAnAllocationWhoseNodeIsTakenByForceFails(t *testing.T) {
+	w := newWorld(t)
+	a := w.ask("a-1", 2)
+	w.taken = true
+	w.settle()
+	w.stands("a-1", broker.AllocationFailed, "node_not_ready")
+	w.clean("a-1")
+	if got := strings.Join(w.went, " "); got != "provisioning failed" || len(w.runs(broker.TurnoverKinds)) != len(a.NodeIDs) {
+		t.Errorf("it went %s, with %d turnovers", got, len(w.runs(broker.TurnoverKinds)))
+	}
+}
+
 // A cancel that comes after a status was reached, and before the save, changes nothing: the allocation
 // stays active, or released, and the run ends.
 func TestACancelThatComesTooLateChangesNothing(t *testing.T) {

@@ -55,8 +55,14 @@ func (c *Chains) begin(ctx context.Context, r *run) error {
 	return c.reach(ctx, r, Change{To: broker.AllocationProvisioning, Reason: "the nodes are made ready"})
 }
 
+// activate makes the allocation active. If a turnover has taken one of its nodes by force meanwhile, the
+// allocation fails.
 func (c *Chains) activate(ctx context.Context, r *run, _ broker.Allocation) error {
-	return c.reach(ctx, r, Change{To: broker.AllocationActive, Reason: "the nodes are ready"})
+	err := c.reach(ctx, r, Change{To: broker.AllocationActive, Reason: "the nodes are ready"})
+	if f, is := errors.AsType[*chain.Failure](err); is && f.Code == "node_taken" {
+		return c.fail(ctx, r, CodeNodeNotReady, "node_taken: "+f.Message)
+	}
+	return err
 }
 
 // failAllocation ends an allocation that could not be provisioned. Its nodes are given back later: a

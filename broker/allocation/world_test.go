@@ -42,6 +42,7 @@ type world struct {
 	refuse  string
 	refuses string // a node whose agent refuses the account
 	resumed []string
+	taken   bool // a turnover has taken a node by force
 	// atHolder is called once, at the next look at a node's run.
 	atHolder func()
 }
@@ -241,6 +242,9 @@ func (w *world) Reach(_ context.Context, id string, c allocation.Change) error {
 	}
 	if err := broker.TransitionAllocation(a, c.To, broker.AllocationWorker); err != nil {
 		return err
+	}
+	if w.taken && c.To == broker.AllocationActive {
+		return broker.Errorf(broker.Refused, "node_taken", "cannot make allocation %s active", id)
 	}
 	if c.To == broker.AllocationReleased {
 		for _, n := range a.NodeIDs {

@@ -99,3 +99,45 @@ func TestNoAllocationIsReleasedOverAUserByHand(t *testing.T) {
 		refused(t, err, "certificate_falls_short")
 	})
 }
+
+// A turnover that takes a node by force begins the release of a project's active allocation, once and
+// with all its nodes. From then on nothing is billed.
+func TestATurnoverByForceReleasesTheAllocation(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		offered(t, db, "h100")
+		n := stock(t, db, "h100", "dc1", 2)[0]
+		a := walk(t, db, must(asks(db, "a-1", "h100", 2))(t), toProvisioning)
+		ends(t, db, must(letsIn(db, n, a.ID, "p-1", false))(t), done)
+		walk(t, db, a, toActive)
+		clock.Advance(time.Hour)
+		for range 2 { // done, but the answer was lost
+			if forced := must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), a.ID))(t); len(forced) != 1 {
+				t.Fatalf("%+v", forced)
+			}
+			if a = must(db.Allocation(ctx, a.ID))(t); a.Status != broker.AllocationReleasing || !a.ReleasingAt.Equal(clock.Now()) {
+				t.Fatalf("the allocation is %s since %v", a.Status, a.ReleasingAt)
+			}
+		}
+		if got := usageEvents(t, db); len(got) != 2 || audited(t, db, "allocation.transition", "") != 3 {
+			t.Errorf("told %q, %d transitions are on record", got, audited(t, db, "allocation.transition", ""))
+		}
+	})
+}
+
+// An allocation whose user was ended by force on one of its nodes does not become active.
+func TestAnAllocationWithoutOneOfItsNodesIsNotActive(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		offered(t, db, "h100")
+		n := stock(t, db, "h100", "dc1", 1)[0]
+		a := walk(t, db, must(asks(db, "a-1", "h100", 1))(t), toProvisioning)
+		ends(t, db, must(letsIn(db, n, a.ID, "p-1", false))(t), done)
+		must(db.BeginTurnover(ctx, admin, turn(n, "r-1"), a.ID))(t)
+		leaves(t, db, n, a.ID)
+		_, err := db.TransitionAllocation(ctx, admin, a.ID, toActive)
+		refused(t, err, "node_taken")
+		if got := usageEvents(t, db); len(got) != 0 {
+			t.Errorf("told %q", got)
+		}
+		walk(t, db, a, store.AllocationChange{To: broker.AllocationFailed, By: broker.AllocationWorker, Code: "node_not_ready"})
+	})
+}

@@ -179,55 +179,63 @@ type AllocationChange struct {
 // event and audit row are one transaction. The time of the status is the clock's at the write, not
 // at the beginning of the transaction, which may have waited. A refusal is audited. Codes:
 // allocation_not_found, transition_refused, certificate_missing, certificate_falls_short,
-// failure_code_missing.
+// failure_code_missing, node_taken.
 func (db *DB) TransitionAllocation(
 	ctx context.Context, actor broker.Actor, id string, c AllocationChange,
 ) (a broker.Allocation, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		before, err := allocation(ctx, t, id, t.ForUpdate())
-		if err != nil {
+		a, err = allocation(ctx, t, id, t.ForUpdate())
+		if err != nil || a.Status == c.To {
 			return err
 		}
-		a = before
-		if a.Status == c.To {
-			return nil
-		}
-		e := broker.AuditEntry{
-			Actor: actor.Name, Action: transitionAllocation, Subject: "allocation/" + id, Reason: c.Reason,
-			CorrelationID: c.CorrelationID, Before: small("status", a.Status),
-		}
-		if c.To == broker.AllocationFailed || c.To == broker.AllocationReleaseFailed {
-			a.Code = c.Code
-		}
-		if c.To == broker.AllocationReleased {
-			a.CertificateIDs = c.CertificateIDs
-		}
-		if err := broker.TransitionAllocation(a, c.To, c.By); err != nil {
-			return refuse(broker.AsError(err), e)
-		}
-		if c.To == broker.AllocationReleased {
-			if err := t.cleanSince(ctx, a); err != nil {
-				if r, ok := errors.AsType[*broker.Error](err); ok {
-					return refuse(r, e)
-				}
-				return err
-			}
-		}
-		at := t.clock()
-		a.Reach(c.To, at)
-		if err := t.saveStatus(ctx, a); err != nil {
-			return err
-		}
-		if err := t.tellAllocation(ctx, a, before.Status, actor.Name, c.CorrelationID); err != nil {
-			return err
-		}
-		if err := t.meter(ctx, a, before.Status, c.CorrelationID); err != nil {
-			return err
-		}
-		e.After = small("status", a.Status, "owner", c.By, "code", a.Code, "certificates", a.CertificateIDs, "at", reachedText(at))
-		return t.audit(ctx, e)
+		a, err = t.transitionAllocation(ctx, actor, a, c)
+		return err
 	})
 	return a, err
+}
+
+// transitionAllocation is TransitionAllocation for an allocation whose row is locked, and that has
+// another status.
+func (t *tx) transitionAllocation(
+	ctx context.Context, actor broker.Actor, before broker.Allocation, c AllocationChange,
+) (a broker.Allocation, err error) {
+	a = before
+	e := broker.AuditEntry{
+		Actor: actor.Name, Action: transitionAllocation, Subject: "allocation/" + a.ID, Reason: c.Reason,
+		CorrelationID: c.CorrelationID, Before: small("status", a.Status),
+	}
+	if c.To == broker.AllocationFailed || c.To == broker.AllocationReleaseFailed {
+		a.Code = c.Code
+	}
+	if c.To == broker.AllocationReleased {
+		a.CertificateIDs = c.CertificateIDs
+	}
+	err = broker.TransitionAllocation(a, c.To, c.By)
+	switch {
+	case err != nil:
+	case c.To == broker.AllocationActive:
+		err = t.notTaken(ctx, a)
+	case c.To == broker.AllocationReleased:
+		err = t.cleanSince(ctx, a)
+	}
+	if r, ok := errors.AsType[*broker.Error](err); ok {
+		return a, refuse(r, e)
+	} else if err != nil {
+		return a, err
+	}
+	at := t.clock()
+	a.Reach(c.To, at)
+	if err := t.saveStatus(ctx, a); err != nil {
+		return a, err
+	}
+	if err := t.tellAllocation(ctx, a, before.Status, actor.Name, c.CorrelationID); err != nil {
+		return a, err
+	}
+	if err := t.meter(ctx, a, before.Status, c.CorrelationID); err != nil {
+		return a, err
+	}
+	e.After = small("status", a.Status, "owner", c.By, "code", a.Code, "certificates", a.CertificateIDs, "at", reachedText(at))
+	return a, t.audit(ctx, e)
 }
 
 // saveStatus writes what a transition changes. The claims of an allocation that ended end with it.

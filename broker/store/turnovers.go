@@ -112,7 +112,8 @@ func (db *DB) ForceRelease(ctx context.Context, actor broker.Actor, u Turnover, 
 }
 
 // forceRelease ends an allocation for its tenant. Its user still exists and the allocation stays
-// live until the node reports otherwise.
+// live until the node reports otherwise. The release of a project's active allocation begins, with all
+// its nodes: the project pays no more.
 func (t *tx) forceRelease(ctx context.Context, actor broker.Actor, n broker.Node, u Turnover, a broker.Occupant) error {
 	first, err := sqlkit.Changed(t.ExecContext(ctx,
 		`UPDATE allocations SET forced_by = $1 WHERE node_id = $2 AND allocation_id = $3 AND forced_by = ''`, u.RunID, n.ID, a.ID))
@@ -124,13 +125,44 @@ func (t *tx) forceRelease(ctx context.Context, actor broker.Actor, n broker.Node
 	if err := t.audit(ctx, e); err != nil {
 		return err
 	}
-	return t.send(ctx, told{
+	if err := t.send(ctx, told{
 		Site: n.Site, CorrelationID: u.RunID,
 		Message: chain.Message{Type: ForceReleasedEvent, Subject: "allocation/" + a.ID, Data: map[string]any{
 			"allocation_id": a.ID, "tenant": a.Tenant, "node_id": n.ID, "hostname": n.Hostname, "site": n.Site, "run_id": u.RunID,
 			"reason": u.Reason, "by": actor.Name,
 		}},
+	}); err != nil {
+		return err
+	}
+	claim, err := liveClaim(ctx, t, n.ID)
+	if err != nil || claim.ID != a.ID {
+		return err // a user by hand
+	}
+	claim, err = allocation(ctx, t, a.ID, t.ForUpdate())
+	if err != nil || claim.Status != broker.AllocationActive {
+		return err
+	}
+	_, err = t.transitionAllocation(ctx, actor, claim, AllocationChange{
+		To: broker.AllocationReleasing, By: broker.AllocationAdmin, Reason: u.Reason, CorrelationID: u.RunID,
 	})
+	return err
+}
+
+// notTaken refuses to make an allocation active after its user was ended by force on one of its nodes.
+// Code: node_taken.
+func (t *tx) notTaken(ctx context.Context, a broker.Allocation) error {
+	var id, run string
+	err := t.QueryRowContext(ctx, `SELECT o.node_id, o.forced_by FROM allocation_claims c JOIN allocations o
+		ON o.node_id = c.node_id AND o.allocation_id = c.allocation_id WHERE c.allocation_id = $1 AND o.forced_by <> '' LIMIT 1`,
+		a.ID).Scan(&id, &run)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return broker.Errorf(broker.Refused, "node_taken", "cannot make allocation %s active: run %s has taken node %s by force (ask again)",
+		a.ID, run, id)
 }
 
 // EndTurnover hands a node out again, on the certificate of its run, and clears the owed mark.
