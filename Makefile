@@ -11,11 +11,12 @@ export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
 export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
 PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler bin/hostler-verify
 
-.PHONY: help build try demo demo-onboarding demo-reimage demo-update demo-terminal test race test-vault test-cosign sim e2e e2e-all lint fuzz fleet bench bench-docs bench-update bench-terminal chaos upgrade maassim package clean setup-build setup-test setup-guest
+.PHONY: help build try demo demo-allocation demo-onboarding demo-reimage demo-update demo-terminal test race test-vault test-cosign sim e2e e2e-all lint fuzz fleet bench bench-docs bench-update bench-terminal chaos upgrade maassim package clean setup-build setup-test setup-guest
 help:
 	@echo 'make build     the four programs in bin/'
 	@echo 'make try       a turnover up to its certificate, in a minute: a simulated node, no guest, no root; it stays up until Ctrl-C'
 	@echo 'make demo      the main job from nothing: a site, an onboarding of a QEMU guest, a turnover (installs what it needs)'
+	@echo 'make demo-allocation  a machine goes from one tenant to the next by their own requests, with proof; in a QEMU guest'
 	@echo 'make demo-reimage  a tenant had root: a fresh system on the same node, a disk erased, drift, and the end of a node; in a QEMU guest'
 	@echo 'make demo-update  a release of the agent is rolled out, and a bad one puts itself back; in a QEMU guest, from a real registry'
 	@echo 'make demo-terminal  a shell on a node that listens on nothing: it outlasts its agent, and is played back; in a QEMU guest'
@@ -55,6 +56,8 @@ try: build
 	@bin/try
 demo: setup-guest build package
 	@go run ./test/demo/node
+demo-allocation: setup-guest build package
+	@go run ./test/demo/allocation
 demo-reimage: setup-guest build package
 	@go run ./test/demo/reimage
 demo-update: setup-guest setup-test build package

@@ -3,10 +3,9 @@
 package e2e
 
 import (
-	"crypto/ed25519"
-	"crypto/rand"
+	"bytes"
 	"encoding/json"
-	"encoding/pem"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -16,13 +15,14 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/test/lab"
 	"github.com/hostler/hostler/test/maassim"
+	"github.com/hostler/hostler/test/qemu"
 )
 
 // tenant is a project with one member, the member's token and the member's SSH key.
 type tenant struct {
 	*site
 	name, project, token, keyID string
-	private                     []byte // OpenSSH PEM
+	key                         ssh.Signer
 }
 
 // allocation holds the fields of an allocation's JSON that the test reads.
@@ -49,21 +49,13 @@ func (s *site) tenant(name string) *tenant {
 		} `json:"items"`
 	}
 	s.json(&members, "member", "list", "--project", x.project)
-	public, private, err := ed25519.GenerateKey(rand.Reader)
+	key, err := qemu.NewOperator()
 	if err != nil || len(members.Items) != 1 {
 		s.t.Fatalf("%+v: %v", members, err)
 	}
-	block, err := ssh.MarshalPrivateKey(private, "")
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	key, err := ssh.NewPublicKey(public)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	x.private = pem.EncodeToMemory(block)
+	x.key = key
 	file := s.Path(name + ".pub")
-	write(s.t, file, string(ssh.MarshalAuthorizedKey(key)))
+	write(s.t, file, string(ssh.MarshalAuthorizedKey(key.PublicKey())))
 	var added struct {
 		ID string `json:"id"`
 	}
@@ -84,21 +76,28 @@ func (x *tenant) asks(out any, args ...string) {
 	}
 }
 
-// ssh logs in to the guest with the tenant's key and runs a command. The key leaves the guest again.
-func (x *tenant) ssh(line string) (stdout string, in bool) {
+// ssh logs in to the guest with the tenant's key and runs a command, which ends well if ok.
+func (x *tenant) ssh(line string) (stdout string, ok bool) {
 	x.t.Helper()
-	const key = "/run/key"
-	x.put(key, x.private, 0o600)
-	defer x.root("rm", key)
-	// The status 255 is the guest's own connection's.
-	r, err := x.guest.Run(x.ctx, "sh", "-c", `ssh -i "$0" -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null `+
-		`-o IdentitiesOnly=yes -o LogLevel=ERROR "$1" "$2" || exit 7`, key, broker.AllocationAccount+"@127.0.0.1", line)
-	switch {
-	case r.Exit == 0 && err == nil:
-	case r.Exit != 7, r.Stdout == "" && r.Stderr != "" && !strings.Contains(r.Stderr, "Permission denied"):
-		x.t.Fatalf("ssh: exit %d: %s: %v", r.Exit, r.Stderr, err)
+	client, err := x.guest.LogIn(x.ctx, broker.AllocationAccount, x.key)
+	if err != nil {
+		if !strings.Contains(err.Error(), "unable to authenticate") {
+			x.t.Fatalf("ssh as %s: %v", x.name, err)
+		}
+		return "", false
 	}
-	return strings.TrimSpace(r.Stdout), r.Exit == 0
+	defer func() { _ = client.Close() }()
+	session, err := client.NewSession()
+	if err != nil {
+		x.t.Fatal(err)
+	}
+	var out bytes.Buffer
+	session.Stdout = &out
+	err = session.Run(line)
+	if _, ended := errors.AsType[*ssh.ExitError](err); err != nil && !ended {
+		x.t.Fatalf("ssh as %s: %s: %v", x.name, line, err)
+	}
+	return strings.TrimSpace(out.String()), err == nil
 }
 
 // moveIn has the tenant ask for a node, and log in. The other tenant's key lets nobody in.

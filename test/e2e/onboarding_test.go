@@ -46,7 +46,7 @@ func TestABareMachineIsOnboardedAndTellsNoSecret(t *testing.T) {
 	watched := make(chan error, 1)
 	begun := time.Now()
 	go func() {
-		_, err := s.HostlerLive(s.ctx, t.Output(), "onboarding", "watch", run.ID)
+		_, err := s.HostlerLive(s.ctx, "", t.Output(), "onboarding", "watch", run.ID)
 		watched <- err
 	}()
 	seen := argvs{}

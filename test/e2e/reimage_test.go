@@ -58,7 +58,7 @@ type member struct {
 // turned waits until a turnover has ended or needs a person.
 func (s *site) turned(id string) (r turnover) {
 	s.t.Helper()
-	if _, err := s.HostlerLive(s.ctx, s.t.Output(), "decommission", "watch", id); err != nil {
+	if _, err := s.HostlerLive(s.ctx, "", s.t.Output(), "decommission", "watch", id); err != nil {
 		if _, is := errors.AsType[*lab.ExitError](err); !is {
 			s.t.Fatal(err)
 		}

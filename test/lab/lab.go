@@ -180,11 +180,11 @@ func (l *Lab) HostlerAs(ctx context.Context, token string, stdin io.Reader, args
 	return l.run(ctx, token, stdin, io.Discard, args...)
 }
 
-// HostlerLive is Hostler that also copies the program's progress to w as it comes. If w is a file,
+// HostlerLive is Hostler with another bearer token, if one is named, that also copies the program's progress to w as it comes. If w is a file,
 // the program writes to it directly, and draws on it if the file is a terminal; an error then
 // contains none of the output.
-func (l *Lab) HostlerLive(ctx context.Context, w io.Writer, args ...string) (string, error) {
-	return l.run(ctx, "", nil, w, args...)
+func (l *Lab) HostlerLive(ctx context.Context, token string, w io.Writer, args ...string) (string, error) {
+	return l.run(ctx, token, nil, w, args...)
 }
 
 // HostlerOffline is Hostler without a configured broker.

@@ -91,6 +91,16 @@ func (g *Guest) client(ctx context.Context) (*ssh.Client, error) {
 	if g.ssh != nil {
 		return g.ssh, nil
 	}
+	client, err := g.LogIn(ctx, "root", g.keys.operator)
+	if err != nil {
+		return nil, err
+	}
+	g.ssh = client
+	return client, nil
+}
+
+// LogIn opens a connection of its own to the guest's sshd, as a user with a key.
+func (g *Guest) LogIn(ctx context.Context, user string, key ssh.Signer) (*ssh.Client, error) {
 	dialer := net.Dialer{Timeout: handshakeLimit}
 	conn, err := dialer.DialContext(ctx, "tcp", g.sshAddress)
 	if err != nil {
@@ -101,15 +111,14 @@ func (g *Guest) client(ctx context.Context) (*ssh.Client, error) {
 	limit := time.AfterFunc(handshakeLimit, func() { conn.Close() })
 	defer limit.Stop()
 	c, channels, requests, err := ssh.NewClientConn(conn, g.sshAddress, &ssh.ClientConfig{
-		User: "root", Auth: []ssh.AuthMethod{ssh.PublicKeys(g.keys.operator)},
+		User: user, Auth: []ssh.AuthMethod{ssh.PublicKeys(key)},
 		HostKeyCallback: ssh.FixedHostKey(g.keys.host), HostKeyAlgorithms: []string{ssh.KeyAlgoED25519},
 	})
 	if err != nil {
 		conn.Close()
 		return nil, err
 	}
-	g.ssh = ssh.NewClient(c, channels, requests)
-	return g.ssh, nil
+	return ssh.NewClient(c, channels, requests), nil
 }
 
 // hangUp ends the connection and all its commands.

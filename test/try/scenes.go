@@ -112,7 +112,7 @@ func (t *try) program() string { return filepath.Join(t.Bin, "hostler-agent") }
 func (t *try) watched(ctx context.Context, args ...string) error {
 	t.Typed(play.Typed(args))
 	w, done := t.Drawing(60)
-	text, err := t.Lab.HostlerLive(ctx, w, args...)
+	text, err := t.Lab.HostlerLive(ctx, "", w, args...)
 	done()
 	if _, stages, found := strings.Cut(text, "\nStages\n"); found {
 		stages, _, _ = strings.Cut(stages, "\n\n")

@@ -4,36 +4,18 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"strings"
 
-	"github.com/hostler/hostler/test/fakegpu"
+	"github.com/hostler/hostler/test/demo/play"
 )
 
 // The machine's GPUs: only the vendor's libraries are replaced, and everything above them is the
 // code that runs in the field.
 const (
 	gpus       = 8
-	gpuMemory  = "16M"
 	lyingGPU   = 5
 	vramCanary = "secret-in-vram"
-	fakeState  = "/var/lib/fakegpu"
 )
-
-// gpuRootfs is part of the machine from its first boot: libraries with the vendor's ABI over eight
-// GPUs whose memory keeps its content.
-func (d *demo) gpuRootfs() (string, error) {
-	name := d.Lab.Path("gpus.tar")
-	f, err := os.Create(name)
-	if err != nil {
-		return "", err
-	}
-	if err := fakegpu.Rootfs(f, "nvidia", fmt.Sprintf("devices %d", gpus), "memory "+gpuMemory, "reserved 1M",
-		"scrub_on_free off"); err != nil {
-		return "", err
-	}
-	return name, f.Close()
-}
 
 func (d *demo) vram(ctx context.Context) error {
 	if err := d.Hostler(ctx, 24, "node", "facts", node); err != nil {
@@ -43,31 +25,25 @@ func (d *demo) vram(ctx context.Context) error {
 		return err
 	}
 	d.Saw("%d GPUs among the node's facts, and the rule that says how their memory is overwritten", gpus)
-	// A tenant's program may open GPUs: their files are open to everybody, as /dev/nvidia0 is.
-	if _, err := d.InGuest(ctx, "chmod", "-R", "a+rwX", fakeState); err != nil {
-		return err
-	}
-	if _, err := d.InGuest(ctx, "runuser", "-u", tenant, "--", "fakegpu-tenant", "8388608", vramCanary); err != nil {
+	if err := d.LeaveInVRAM(ctx, tenant, vramCanary); err != nil {
 		return err
 	}
 	d.Say("A program of %s's left its weights in the memory of all %d GPUs: this driver does not clear what is freed.", tenant, gpus)
 	d.Say("GPU %d keeps some of it, whatever is written.", lyingGPU)
-	_, err := d.InGuest(ctx, "sh", "-c", fmt.Sprintf("echo 'fault.%d keeps_chunk 4194304' >> %s/config", lyingGPU, fakeState))
+	_, err := d.InGuest(ctx, "sh", "-c", fmt.Sprintf("echo 'fault.%d keeps_chunk 4194304' >> %s/config", lyingGPU, play.GPUState))
 	return err
 }
 
 // mendGPU removes the fault. The content of the GPU's memory stays.
 func (d *demo) mendGPU(ctx context.Context) error {
-	_, err := d.InGuest(ctx, "sed", "-i", "/^fault/d", fakeState+"/config")
+	_, err := d.InGuest(ctx, "sed", "-i", "/^fault/d", play.GPUState+"/config")
 	return err
 }
 
-// vramOf searches the memory of the GPUs itself, independently of the agent: the tenant's secret
-// must be in exactly the given GPUs.
+// vramOf checks that the tenant's secret is in the memory of exactly the given GPUs.
 func (d *demo) vramOf(ctx context.Context, numbers ...int) error {
-	found, err := d.Guest().Run(ctx, "grep", "-rl", vramCanary, fakeState, "--include=*.vram")
-	left := strings.Fields(found.Stdout)
-	if len(left) != len(numbers) {
+	left, err := d.InVRAM(ctx, vramCanary)
+	if err != nil || len(left) != len(numbers) {
 		return fmt.Errorf("the canary is in the memory of %v: %w", left, err)
 	}
 	for i, n := range numbers {

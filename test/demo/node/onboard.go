@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/hostler/hostler/test/demo/play"
 	"github.com/hostler/hostler/test/lab"
 	"github.com/hostler/hostler/test/maassim"
 	"github.com/hostler/hostler/test/qemu"
@@ -16,7 +17,7 @@ const (
 )
 
 func (d *demo) site(ctx context.Context) error {
-	rootfs, err := d.gpuRootfs()
+	rootfs, err := d.GPUs(gpus)
 	if err != nil {
 		return err
 	}
@@ -33,7 +34,7 @@ func (d *demo) site(ctx context.Context) error {
 	}
 	d.Saw("a site whose MAAS took the token before it was kept, and which lacks nothing")
 	return d.Hostler(ctx, 3, "sku", "create", sku, "--gpu-vendor", "nvidia", "--gpu-model", "H100", "--gpu-count", fmt.Sprint(gpus),
-		"--gpu-memory", gpuMemory+"iB")
+		"--gpu-memory", play.GPUMemory+"iB")
 }
 
 func (d *demo) machine() []string {

@@ -117,7 +117,7 @@ func (p *Play) Hostler(ctx context.Context, limit int, args ...string) error {
 func (p *Play) Watched(ctx context.Context, limit int, args ...string) error {
 	p.Typed(Typed(args))
 	w, done := p.Drawing(60)
-	text, err := p.Lab.HostlerLive(ctx, w, args...)
+	text, err := p.Lab.HostlerLive(ctx, "", w, args...)
 	done()
 	p.Printed(text, limit)
 	return err
