@@ -88,6 +88,7 @@ var catalog = []Type{
 	nodeTaskList,
 	allocationProvisionUser,
 	allocationRevokeUser,
+	allocationCheckLogin,
 	terminalOpen,
 	terminalClose,
 }

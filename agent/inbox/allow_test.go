@@ -17,7 +17,7 @@ func TestANodeThatAllowsProbesGivesItsBaselineAndDoesNothingElse(t *testing.T) {
 		}
 	}
 	slices.Sort(may)
-	if want := []string{"node.diagnostics", "node.heartbeat_check", "node.task_list", "node.task_probe", "node.validate_clean"}; !slices.Equal(may, want) {
+	if want := []string{"allocation.check_login", "node.diagnostics", "node.heartbeat_check", "node.task_list", "node.task_probe", "node.validate_clean"}; !slices.Equal(may, want) {
 		t.Errorf("a node that allows probes does %v, want %v (add a new probe to this list)", may, want)
 	}
 }

@@ -48,6 +48,7 @@ var handlers = map[string]Handler{
 	"node.task_list@1":            {Do: taskList},
 	"allocation.provision_user@1": {Do: users.Provision, Probe: users.Probe},
 	"allocation.revoke_user@1":    {Do: users.Revoke, Probe: users.Probe},
+	"allocation.check_login@1":    {Do: users.CheckLogin},
 	"terminal.open@1":             {Do: terminalOpen, Probe: probeTerminal, Completed: terminalOpened},
 	"terminal.close@1":            {Do: terminalClose, Probe: probeTerminal},
 }

@@ -224,7 +224,7 @@ func (a *API) tenantsViews(ctx context.Context, page []broker.Allocation) ([]api
 	return resources(page, func(of broker.Allocation) api.Allocation {
 		out := allocationResource(of)
 		for _, l := range logins[of.ID] {
-			login := api.AllocationLogin{Hostname: l.Hostname, Address: l.Address, Username: broker.AllocationAccount}
+			login := api.AllocationLogin{Hostname: l.Hostname, Address: l.Address, HostKey: l.HostKey, Username: broker.AllocationAccount}
 			out.Logins = append(out.Logins, login)
 		}
 		return out

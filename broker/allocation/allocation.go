@@ -6,6 +6,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/taskstage"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // Work is the state of a run.
@@ -13,9 +14,10 @@ type Work struct {
 	AllocationID string   `json:"allocation_id"`
 	Tenant       string   `json:"tenant"` // the project's id
 	NodeIDs      []string `json:"node_ids"`
-	// Ready are the nodes that have the tenant's account.
+	// Ready are the nodes that have the tenant's account, and have proven that it can log in.
 	Ready []string `json:"ready,omitempty"`
-	// Unfit are the nodes whose agent failed or refused to make the account, in any attempt.
+	// Unfit are the nodes whose agent failed or refused to make the account or to prove the login, in any
+	// attempt.
 	Unfit []string `json:"unfit,omitempty"`
 	// Begun are the nodes whose turnover this run has begun. A turnover that ends without a
 	// certificate is not begun again by the same run.
@@ -42,6 +44,10 @@ type Records interface {
 	// Keys are the public keys of an allocation, a line each. Code: ssh_key_not_found, for a key that
 	// is no live key of a live member any more.
 	Keys(ctx context.Context, a broker.Allocation) ([]string, error)
+	// Addresses are where the tenant is told to log in, by node. An address that is not known is missing.
+	Addresses(ctx context.Context, a broker.Allocation) (map[string]string, error)
+	// NoteLogin records what a node proved: the address, and the key of its SSH server as a line.
+	NoteLogin(ctx context.Context, a broker.Allocation, nodeID string, proof taskcatalog.CheckLoginResult) error
 	// Account says whether the allocation's account may be on a node, or was on it since the node was
 	// last handed out clean.
 	Account(ctx context.Context, a broker.Allocation, nodeID string) (Account, error)

@@ -2,6 +2,7 @@ package allocation_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,6 +22,13 @@ func TestAnAllocationIsProvisionedAndReleasedWithProof(t *testing.T) {
 	for _, n := range a.NodeIDs {
 		if tasks := w.book.Tasks(n, "allocation.provision_user"); len(tasks) != 1 || !strings.Contains(string(tasks[0].Params), `"username":"tenant"`) {
 			t.Errorf("node %s was asked for %d accounts", n, len(tasks))
+		}
+		login := `"address":"10.0.0.` + n[len(n)-1:] + `"`
+		if tasks := w.book.Tasks(n, "allocation.check_login"); len(tasks) != 1 || !strings.Contains(string(tasks[0].Params), login) {
+			t.Errorf("node %s was asked for %d logins", n, len(tasks))
+		}
+		if !slices.Contains(w.proven, n+" at 10.0.0."+n[len(n)-1:]) {
+			t.Errorf("logins proven: %v", w.proven)
 		}
 	}
 	w.move("a-1", broker.AllocationReleasing, broker.AllocationUser)
@@ -45,6 +53,11 @@ func TestAnAllocationThatCannotBeProvisionedFails(t *testing.T) {
 		"the account cannot be made": {func(w *world, last string) {
 			w.book.Change(last, func(m *turnovertest.Machine) {
 				m.Fails = map[string]taskcatalog.Code{"allocation.provision_user": "account_exists"}
+			})
+		}, "node_not_ready", 2},
+		"the tenant cannot log in": {func(w *world, last string) {
+			w.book.Change(last, func(m *turnovertest.Machine) {
+				m.Fails = map[string]taskcatalog.Code{"allocation.check_login": "login_refused"}
 			})
 		}, "node_not_ready", 2},
 		"the keys are gone": {func(w *world, _ string) { w.keys = nil }, "ssh_key_not_found", 0},

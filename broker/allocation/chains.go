@@ -42,8 +42,8 @@ func (c *Chains) Provision() chain.Chain[Work] {
 	return chain.Chain[Work]{Kind: broker.ProvisionKind, Stages: []stage{
 		{
 			Name: "provision_users", Do: c.in(unprovisioned, c.provisionUsers), Undo: c.cancelProvision, Retry: again,
-			Limit: taskLimit("allocation.provision_user"),
-			About: about("each node: the tenant's account, with its SSH keys", "", time.Minute),
+			Limit: taskLimit("allocation.provision_user", "allocation.check_login"),
+			About: about("each node: the tenant's account, with its SSH keys, and the proof that they let in", "", time.Minute),
 			Rescue: []stage{{
 				Name: "fail_allocation", Do: c.in(unprovisioned, c.failAllocation), Retry: again, Then: "provision_users",
 			}},
@@ -103,11 +103,14 @@ func (c *Chains) in(
 
 func again(Work) chain.Retry { return chain.Retry{Attempts: 3, First: 10 * time.Second} }
 
-func taskLimit(taskType string) func(Work) chain.Limit {
+// taskLimit is how long a stage may take that has each node do tasks of these types.
+func taskLimit(taskTypes ...string) func(Work) chain.Limit {
 	return func(Work) chain.Limit {
 		after := silence
-		if t, err := taskcatalog.Latest(taskType); err == nil {
-			after += 2 * t.Deadline
+		for _, name := range taskTypes {
+			if t, err := taskcatalog.Latest(name); err == nil {
+				after += 2 * t.Deadline
+			}
 		}
 		return chain.Limit{After: after, Class: unmet, Code: "agent_silent"}
 	}
@@ -144,22 +147,22 @@ func isFailure(err error) bool {
 	return is
 }
 
-// task has a node do a task, once an attempt. The error says that the task was refused, has not ended,
-// or ended failed.
-func (c *Chains) task(ctx context.Context, r *run, nodeID, taskType string, params any) (ended bool, err error) {
+// task has a node do a task of a type, once an attempt. The error says that the task was refused, has
+// not ended, or ended failed.
+func (c *Chains) task(ctx context.Context, r *run, nodeID, taskType string, params any) (broker.Task, error) {
 	k, err := c.Records.Request(ctx, taskstage.Task{
-		Key: r.Key() + "/" + nodeID, NodeID: nodeID, RunID: r.ID, Type: taskType, Params: params,
+		Key: r.Key() + "/" + nodeID + "/" + taskType, NodeID: nodeID, RunID: r.ID, Type: taskType, Params: params,
 	})
 	switch {
 	case err != nil:
-		return false, failed(err)
+		return broker.Task{}, failed(err)
 	case k.Status == broker.TaskQueued && r.Now.Sub(k.IssuedAt) >= silence:
-		return false, chain.Fail(unmet, "node %s has not fetched task %s (%s) for %v", nodeID, k.ID, k.Type, silence).With("agent_silent",
+		return k, chain.Fail(unmet, "node %s has not fetched task %s (%s) for %v", nodeID, k.ID, k.Type, silence).With("agent_silent",
 			taskstage.Details(k))
 	case !k.Status.Ended():
-		return false, chain.Again(soon, "task %s (%s) of node %s is %s", k.ID, k.Type, nodeID, k.Status)
+		return k, chain.Again(soon, "task %s (%s) of node %s is %s", k.ID, k.Type, nodeID, k.Status)
 	}
-	return true, failed(taskstage.Judge(k, unmet))
+	return k, failed(taskstage.Judge(k, unmet))
 }
 
 // holders are the live runs that have the nodes. Read before the certificates: a run that has ended

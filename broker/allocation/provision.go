@@ -2,6 +2,7 @@ package allocation
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 
@@ -11,8 +12,8 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// provisionUsers makes the account on all nodes at once, and waits for all. The store judges each
-// node again in the transaction that queues its task.
+// provisionUsers makes the account on all nodes at once, has each node prove that the tenant can log
+// in, and waits for all. The store judges each node again in the transaction that queues its task.
 func (c *Chains) provisionUsers(ctx context.Context, r *run, a broker.Allocation) error {
 	if err := c.begin(ctx, r); err != nil {
 		return err
@@ -21,14 +22,16 @@ func (c *Chains) provisionUsers(ctx context.Context, r *run, a broker.Allocation
 	if err != nil {
 		return failed(err)
 	}
+	addresses, err := c.Records.Addresses(ctx, a)
+	if err != nil {
+		return failed(err)
+	}
 	var waits, wrong error
 	for _, id := range r.State.NodeIDs {
 		if slices.Contains(r.State.Ready, id) {
 			continue
 		}
-		switch ended, err := c.task(ctx, r, id, "allocation.provision_user", taskcatalog.ProvisionUserParams{
-			AllocationID: a.ID, Username: broker.AllocationAccount, SSHKeys: keys, Tenant: r.State.Tenant,
-		}); {
+		switch ended, err := c.letIn(ctx, r, a, id, addresses[id], keys); {
 		case isFailure(err):
 			wrong = errors.Join(wrong, err)
 			if ended && !slices.Contains(r.State.Unfit, id) {
@@ -46,8 +49,29 @@ func (c *Chains) provisionUsers(ctx context.Context, r *run, a broker.Allocation
 	case waits != nil:
 		return waits
 	}
-	r.Note(map[string]any{"nodes": len(r.State.Ready), "keys": len(keys)}, "%d nodes have the tenant's account", len(r.State.Ready))
+	r.Note(map[string]any{"nodes": len(r.State.Ready), "keys": len(keys)}, "the tenant can log in to %d nodes", len(r.State.Ready))
 	return nil
+}
+
+// letIn makes the account on a node, and has the node prove the login at the address that the tenant
+// is shown. Ended is whether a task of the node's has ended.
+func (c *Chains) letIn(ctx context.Context, r *run, a broker.Allocation, nodeID, address string, keys []string) (ended bool, err error) {
+	if k, err := c.task(ctx, r, nodeID, "allocation.provision_user", taskcatalog.ProvisionUserParams{
+		AllocationID: a.ID, Username: broker.AllocationAccount, SSHKeys: keys, Tenant: r.State.Tenant,
+	}); err != nil {
+		return k.ID != "" && k.Status.Ended(), err
+	}
+	k, err := c.task(ctx, r, nodeID, "allocation.check_login", taskcatalog.CheckLoginParams{
+		AllocationID: a.ID, Username: broker.AllocationAccount, SSHKeys: keys, Address: address,
+	})
+	if err != nil {
+		return k.ID != "" && k.Status.Ended(), err
+	}
+	var proof taskcatalog.CheckLoginResult
+	if err := json.Unmarshal(k.Result, &proof); err != nil {
+		return true, failed(err)
+	}
+	return true, failed(c.Records.NoteLogin(ctx, a, nodeID, proof))
 }
 
 // begin leads an allocation to provisioning, from where it can become active or fail.

@@ -17,6 +17,7 @@ import (
 	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/broker/turnover/turnovertest"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 var ctx = context.Background()
@@ -42,7 +43,8 @@ type world struct {
 	refuse  string
 	refuses string // a node whose agent refuses the account
 	resumed []string
-	taken   bool // a turnover has taken a node by force
+	taken   bool     // a turnover has taken a node by force
+	proven  []string // logins, as NODE at ADDRESS
 	// atHolder is called once, at the next look at a node's run.
 	atHolder func()
 }
@@ -269,6 +271,19 @@ func (w *world) Keys(_ context.Context, a broker.Allocation) ([]string, error) {
 		return nil, broker.Errorf(broker.Refused, "ssh_key_not_found", "allocation %s has no key", a.ID)
 	}
 	return w.keys, nil
+}
+
+func (w *world) Addresses(_ context.Context, a broker.Allocation) (map[string]string, error) {
+	out := map[string]string{}
+	for _, n := range a.NodeIDs {
+		out[n] = "10.0.0." + n[len(n)-1:]
+	}
+	return out, nil
+}
+
+func (w *world) NoteLogin(_ context.Context, _ broker.Allocation, nodeID string, proof taskcatalog.CheckLoginResult) error {
+	w.proven = append(w.proven, nodeID+" at "+proof.Address)
+	return nil
 }
 
 func (w *world) Account(ctx context.Context, a broker.Allocation, nodeID string) (allocation.Account, error) {

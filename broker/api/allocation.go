@@ -33,6 +33,7 @@ type Allocation struct {
 type AllocationLogin struct {
 	Hostname string `json:"hostname"`
 	Address  string `json:"address" doc:"IP address; empty: not known"`
+	HostKey  string `json:"host_key" doc:"public key that the node's SSH server proved to have, as a line without a host name; empty: not proven yet"`
 	Username string `json:"username"`
 }
 

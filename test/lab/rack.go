@@ -23,6 +23,9 @@ type Rack struct {
 // seconds; the installed system runs at its own speed. The caller must Close the Rack.
 func NewRack(image *qemu.Image, config qemu.Config, box maassim.Hardware, drives ...*Drive) (*Rack, error) {
 	sim := &maassim.Region{Version: "3.6", Seed: uint64(time.Now().UnixNano()), Timing: maassim.Usual.Faster(200)}
+	// The lowest address that the region can give is the guest's own, as the machine's is where MAAS
+	// configures it.
+	sim.Networks = []maassim.Network{{CIDR: "10.0.2.8/29", Gateway: "10.0.2.9", DHCP: true}}
 	sim.Timing.NodeTimeout = 30 * time.Minute // MAAS's own timeout
 	region, err := ServeRegion(sim)
 	if err != nil {

@@ -26,6 +26,9 @@ import (
 // HostAddress is the address of the host's loopback for a guest with ReachHost.
 const HostAddress = "10.0.2.2"
 
+// GuestAddress is each guest's own address, on a network of its own.
+const GuestAddress = "10.0.2.10"
+
 // Config is the configuration of one guest.
 type Config struct {
 	Name      string            // the host name; the default is "guest"
@@ -178,7 +181,7 @@ func (g *Guest) args() []string {
 		"-chardev", "file,id=console,append=on,path=" + g.path("console.log"), "-serial", "chardev:console",
 		"-qmp", "unix:" + g.path("qmp") + ",server=on,wait=off",
 		"-kernel", img.Kernel, "-initrd", img.Initrd, "-append", strings.TrimSpace(cmdline),
-		"-netdev", "user,id=net,restrict=" + restrict, "-device", "virtio-net-pci,netdev=net,romfile=",
+		"-netdev", "user,id=net,dhcpstart=" + GuestAddress + ",restrict=" + restrict, "-device", "virtio-net-pci,netdev=net,romfile=",
 		"-device", "virtio-rng-pci",
 	}
 	// Unsafe keeps the qcow2 file's metadata in QEMU's memory until QEMU ends by itself.

@@ -3,6 +3,10 @@ package records
 import (
 	"context"
 	"errors"
+	"net/netip"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/allocation"
@@ -51,6 +55,33 @@ func (r *Records) Reach(ctx context.Context, id string, c allocation.Change) err
 // Keys implements allocation.Records.
 func (r *Records) Keys(ctx context.Context, a broker.Allocation) ([]string, error) {
 	return r.DB.AllocationKeys(ctx, a)
+}
+
+// Addresses implements allocation.Records.
+func (r *Records) Addresses(ctx context.Context, a broker.Allocation) (map[string]string, error) {
+	all, err := r.DB.AllocationLogins(ctx, []string{a.ID})
+	out := map[string]string{}
+	for _, l := range all[a.ID] {
+		if l.Address != "" {
+			out[l.NodeID] = l.Address
+		}
+	}
+	return out, err
+}
+
+// NoteLogin implements allocation.Records. What a node reports is refused where it is no address and no
+// key.
+func (r *Records) NoteLogin(ctx context.Context, a broker.Allocation, nodeID string, proof taskcatalog.CheckLoginResult) error {
+	address, err := netip.ParseAddr(proof.Address)
+	if err != nil {
+		return broker.Errorf(broker.Refused, "login_unproven", "node %s proved a login at %q, which is no address (look at its agent)", nodeID,
+			taskcatalog.Clean(proof.Address, 64))
+	}
+	key, _, _, rest, err := ssh.ParseAuthorizedKey([]byte(proof.HostKey))
+	if err != nil || len(rest) > 0 {
+		return broker.Errorf(broker.Refused, "login_unproven", "node %s proved a login by a host key that cannot be read (look at its agent)", nodeID)
+	}
+	return r.DB.NoteLogin(ctx, a.ID, nodeID, address.Unmap().String(), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))))
 }
 
 // Account implements allocation.Records.

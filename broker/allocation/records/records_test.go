@@ -248,6 +248,13 @@ func (s *site) answer(a *agent, d wire.Delivery) {
 			s.Errorf("the node is asked for %+v", p)
 		}
 		result = taskcatalog.ProvisionUserResult{UID: 2000, GID: 2000, Home: "/home/tenant", Created: true}
+	case "allocation.check_login":
+		var p taskcatalog.CheckLoginParams
+		s.ok(json.Unmarshal(task.Params, &p))
+		if p.Username != broker.AllocationAccount || p.Address != "" || len(p.SSHKeys) != 1 {
+			s.Errorf("the node is asked for %+v", p)
+		}
+		result = taskcatalog.CheckLoginResult{Address: "10.0.0.7", KeyTypes: []string{"ssh-ed25519"}, HostKey: key}
 	case "allocation.revoke_user":
 		result = taskcatalog.RevokeUserResult{UID: 2000, Existed: true}
 	default:
@@ -296,13 +303,17 @@ func TestANodeGoesFromTenantToTenantWithProof(t *testing.T) {
 		s.ask("a-2", 1)
 		s.settle()
 		s.stands("a-2", broker.AllocationActive, "")
+		logins, err := s.db.AllocationLogins(s.Context(), []string{"a-2"})
+		if s.ok(err); len(logins["a-2"]) != 1 || logins["a-2"][0].Address != "10.0.0.7" || !strings.HasPrefix(key, logins["a-2"][0].HostKey) || logins["a-2"][0].HostKey == "" {
+			s.Errorf("the tenant is told to log in at %+v", logins)
+		}
 		s.release("a-2")
 		s.settle()
 		second := s.stands("a-2", broker.AllocationReleased, "")
 		if len(first.CertificateIDs) != 2 || len(second.CertificateIDs) != 1 || strings.Contains(strings.Join(first.CertificateIDs, " "), second.CertificateIDs[0]) {
 			s.Errorf("certificates: %v, then %v", first.CertificateIDs, second.CertificateIDs)
 		}
-		if got := len(s.asked); got != 6 { // an account made and ended on two nodes, then on one
+		if got := len(s.asked); got != 9 { // an account made, proven and ended on two nodes, then on one
 			s.Errorf("the nodes were asked for %v", s.asked)
 		}
 	})

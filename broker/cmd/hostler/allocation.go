@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/crypto/ssh"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
@@ -206,12 +207,21 @@ func (a *app) showAllocation(v *seenAllocation) error {
 			p.Title("Log in")
 			rows := [][]string{}
 			for _, l := range v.Logins {
-				rows = append(rows, []string{l.Hostname, l.Address, l.Username})
+				rows = append(rows, []string{l.Hostname, l.Address, l.Username, hostKeyFingerprint(l.HostKey)})
 			}
-			p.Table(render.Kept("HOSTNAME", "ADDRESS", "USER"), rows)
+			p.Table(render.Kept("HOSTNAME", "ADDRESS", "USER", "HOST KEY"), rows)
 		}
 		pairs(p, "Labels", v.Labels)
 	})
+}
+
+// hostKeyFingerprint is what ssh shows of a key at the first login; empty: the key is not known.
+func hostKeyFingerprint(line string) string {
+	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
+	if err != nil {
+		return ""
+	}
+	return ssh.FingerprintSHA256(key)
 }
 
 // ifReached is a moment; empty: it was not reached.

@@ -147,6 +147,10 @@ func (b *Book) result(m *Machine, k *broker.Task, ev *taskcatalog.Evidence) any 
 			}
 		}
 		return taskcatalog.RevokeUserResult{Existed: true}
+	case "allocation.check_login":
+		var p taskcatalog.CheckLoginParams
+		_ = json.Unmarshal(k.Params, &p)
+		return taskcatalog.CheckLoginResult{Address: p.Address}
 	case "node.drain":
 		var p taskcatalog.DrainParams
 		_ = json.Unmarshal(k.Params, &p)

@@ -166,12 +166,13 @@ func Typed(args []string) string {
 
 // diagnosis describes a failed scene for the reader.
 func (p *Play) diagnosis() string {
-	text := "broker:\n" + Tail(p.Lab.BrokerLog(), 15)
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	status, _ := p.Lab.Hostler(ctx, "status")
+	text := "status:\n" + status + "\nbroker:\n" + Tail(p.Lab.BrokerLog(), 15)
 	if g := p.Guest(); g != nil {
 		console, _ := g.Console()
 		text += "\nconsole:\n" + Tail(console, 25)
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		defer cancel()
 		journal, _ := g.Run(ctx, "journalctl", "--no-pager", "-n", "25", "-u", "hostler-agent")
 		text += "\nagent:\n" + journal.Stdout
 	}

@@ -1,0 +1,155 @@
+package users
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"crypto/rsa"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"golang.org/x/crypto/ssh"
+
+	"github.com/hostler/hostler/agent/host"
+	"github.com/hostler/hostler/agent/host/hosttest"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// keyLine makes a key pair and returns the public half as a line.
+func keyLine(t *testing.T, private any, err error) (ssh.PublicKey, string) {
+	t.Helper()
+	hosttest.OK(t, err)
+	s, err := ssh.NewSignerFromKey(private)
+	hosttest.OK(t, err)
+	return s.PublicKey(), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(s.PublicKey())))
+}
+
+func ed25519Key(t *testing.T) (ssh.PublicKey, string) {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	return keyLine(t, private, err)
+}
+
+// sshd serves SSH on loopback, and takes the users' keys for which takes is true. Done returns the
+// number of connections that logged in.
+func sshd(t *testing.T, takes func(user string, key ssh.PublicKey) bool) (at server, hostKey string) {
+	t.Helper()
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	hosttest.OK(t, err)
+	hostSigner, err := ssh.NewSignerFromKey(private)
+	hosttest.OK(t, err)
+	config := &ssh.ServerConfig{PublicKeyCallback: func(c ssh.ConnMetadata, key ssh.PublicKey) (*ssh.Permissions, error) {
+		if takes(c.User(), key) {
+			return nil, nil
+		}
+		return nil, os.ErrPermission
+	}}
+	config.AddHostKey(hostSigner)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	hosttest.OK(t, err)
+	t.Cleanup(func() { _ = l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				_, _, _, _ = ssh.NewServerConn(conn, config)
+				_ = conn.Close()
+			}()
+		}
+	}()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	hosttest.OK(t, err)
+	own := func() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil }
+	return server{port: port, own: own}, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(hostSigner.PublicKey())))
+}
+
+func TestALoginIsProvenByTheServerWithoutTheUsersPrivateKey(t *testing.T) {
+	h, _ := hosttest.Box(t)
+	first, one := ed25519Key(t)
+	_, second := ed25519Key(t)
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	third, rsaLine := keyLine(t, private, err)
+	var asked atomic.Int64
+	s, hostKey := sshd(t, func(user string, key ssh.PublicKey) bool {
+		asked.Add(1)
+		return user == "alice" && (string(key.Marshal()) == string(first.Marshal()) || string(key.Marshal()) == string(third.Marshal()))
+	})
+	keys := []string{one, second, rsaLine}
+	_, err = provision(t, h, taskcatalog.ProvisionUserParams{AllocationID: "a-1", Username: "alice", SSHKeys: keys})
+	hosttest.OK(t, err)
+	got, err := s.checkLogin(t.Context(), h, &taskcatalog.CheckLoginParams{AllocationID: "a-1", Username: "alice", SSHKeys: keys, Address: "127.0.0.1"})
+	hosttest.OK(t, err)
+	if got.Address != "127.0.0.1" || strings.Join(got.KeyTypes, " ") != "ssh-ed25519 ssh-rsa" || got.HostKey != hostKey {
+		t.Errorf("got %+v, want the host key %s", got, hostKey)
+	}
+	if n := asked.Load(); n != 2 {
+		t.Errorf("the server was asked for %d keys: one of each type is enough", n)
+	}
+}
+
+func TestALoginThatIsNotProvenIsRefused(t *testing.T) {
+	_, line := ed25519Key(t)
+	_, other := ed25519Key(t)
+	for name, c := range map[string]struct {
+		spoil  func(*testing.T, *host.Host, string, *server, *taskcatalog.CheckLoginParams)
+		takes  bool
+		code   taskcatalog.Code
+		saying string
+	}{
+		"the server does not take the key": {code: "login_refused", saying: "does not accept the ssh-ed25519 key of alice"},
+		"no server listens": {takes: true, code: "login_refused", saying: "connection refused", spoil: func(t *testing.T, _ *host.Host, _ string, s *server, _ *taskcatalog.CheckLoginParams) {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			hosttest.OK(t, err)
+			_, s.port, err = net.SplitHostPort(l.Addr().String())
+			hosttest.OK(t, err)
+			hosttest.OK(t, l.Close())
+		}},
+		"the address is another machine's": {takes: true, code: "address_not_own", saying: "192.0.2.7", spoil: func(_ *testing.T, _ *host.Host, _ string, _ *server, p *taskcatalog.CheckLoginParams) {
+			p.Address = "192.0.2.7"
+		}},
+		"the node has no address of its own": {takes: true, code: "no_address", saying: "no address", spoil: func(_ *testing.T, _ *host.Host, _ string, _ *server, p *taskcatalog.CheckLoginParams) {
+			p.Address = ""
+		}},
+		"another allocation": {takes: true, code: "allocation_unknown", saying: "a-2", spoil: func(_ *testing.T, _ *host.Host, _ string, _ *server, p *taskcatalog.CheckLoginParams) {
+			p.AllocationID = "a-2"
+		}},
+		"the keys were changed on the node": {takes: true, code: "user_changed", saying: "authorized_keys", spoil: func(t *testing.T, _ *host.Host, dir string, _ *server, _ *taskcatalog.CheckLoginParams) {
+			hosttest.OK(t, os.WriteFile(filepath.Join(dir, "home/alice/.ssh/authorized_keys"), []byte(other+"\n"), 0o600))
+		}},
+		"the keys are a link": {takes: true, code: "user_changed", saying: "authorized_keys", spoil: func(t *testing.T, _ *host.Host, dir string, _ *server, _ *taskcatalog.CheckLoginParams) {
+			name := filepath.Join(dir, "home/alice/.ssh/authorized_keys")
+			hosttest.OK(t, os.Rename(name, name+".there"))
+			hosttest.OK(t, os.Symlink("authorized_keys.there", name))
+		}},
+		"everybody may write the home": {takes: true, code: "user_changed", saying: "/home/alice", spoil: func(t *testing.T, _ *host.Host, dir string, _ *server, _ *taskcatalog.CheckLoginParams) {
+			hosttest.OK(t, os.Chmod(filepath.Join(dir, "home/alice"), 0o777))
+		}},
+		"a key that cannot be read": {takes: true, code: taskcatalog.CodeBadParams, saying: "cannot be read", spoil: func(t *testing.T, h *host.Host, _ string, _ *server, p *taskcatalog.CheckLoginParams) {
+			p.SSHKeys = []string{hosttest.AliceKey}
+			_, err := provision(t, h, taskcatalog.ProvisionUserParams{AllocationID: "a-1", Username: "alice", SSHKeys: p.SSHKeys})
+			hosttest.OK(t, err)
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, dir := hosttest.Box(t)
+			s, _ := sshd(t, func(string, ssh.PublicKey) bool { return c.takes })
+			p := &taskcatalog.CheckLoginParams{AllocationID: "a-1", Username: "alice", SSHKeys: []string{line}, Address: "127.0.0.1"}
+			_, err := provision(t, h, taskcatalog.ProvisionUserParams{AllocationID: "a-1", Username: "alice", SSHKeys: p.SSHKeys})
+			hosttest.OK(t, err)
+			if c.spoil != nil {
+				c.spoil(t, h, dir, &s, p)
+			}
+			got, err := s.checkLogin(t.Context(), h, p)
+			if taskcatalog.CodeOf(err, "") != c.code || !strings.Contains(err.Error(), c.saying) {
+				t.Errorf("got %+v, %v; want code %s and %q", got, err, c.code, c.saying)
+			}
+		})
+	}
+}

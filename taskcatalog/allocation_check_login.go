@@ -1,0 +1,29 @@
+package taskcatalog
+
+import "time"
+
+var allocationCheckLogin = define[CheckLoginParams, CheckLoginResult](Type{
+	Name: "allocation.check_login", Version: 1,
+	Summary: "prove that the user of an allocation can log in over SSH; changes nothing",
+	Class:   ClassProbe, Lane: LaneConcurrent, Deadline: time.Minute,
+	Example: `{"allocation_id":"a-1","username":"alice","ssh_keys":["ssh-ed25519 AAAA… alice"]}`,
+})
+
+// CheckLoginParams describes the account as it was provisioned.
+type CheckLoginParams struct {
+	AllocationID string   `json:"allocation_id" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
+	Username     string   `json:"username" jsonschema:"pattern=^[a-z_][a-z0-9_-]{0\\,30}$"`
+	SSHKeys      []string `json:"ssh_keys" jsonschema:"minItems=1,maxItems=64"`
+	// Address is the node's own address at which the user is told to log in. Empty: any address of the
+	// node but loopback.
+	Address string `json:"address,omitempty" jsonschema:"maxLength=45"`
+}
+
+// CheckLoginResult says where the node's SSH server accepts the keys.
+type CheckLoginResult struct {
+	Address string `json:"address"`
+	// KeyTypes are the types of keys that the server accepted, one key of each type.
+	KeyTypes []string `json:"key_types"`
+	// HostKey is the key that the server proved to have, as a line without a host name.
+	HostKey string `json:"host_key"`
+}
