@@ -241,6 +241,19 @@ func allocationResource(of broker.Allocation) api.Allocation {
 	}
 }
 
+// waitingReleases adds alerts for sites with releases that wait until a turnover may begin.
+func (a *API) waitingReleases(ctx context.Context, out *api.Status, sites []string) error {
+	all, err := a.c.DB.WaitingReleases(ctx, sites)
+	for _, w := range all {
+		out.Alerts = append(out.Alerts, api.Alert{
+			Code: "turnovers_waiting", Since: w.Since,
+			Message: fmt.Sprintf("site %s: %d released allocations wait until a turnover of their nodes may begin (hostler run list shows the turnovers under way and those that stopped; automatic_turnovers_at_once of the site's profile is the limit)",
+				w.Site, w.Releases),
+		})
+	}
+	return err
+}
+
 // failedReleases adds alerts for sites with allocations whose release failed.
 func (a *API) failedReleases(ctx context.Context, out *api.Status, sites []string) error {
 	all, err := a.c.DB.FailedReleases(ctx, sites)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 type allAllocationsInput struct {
@@ -48,7 +49,9 @@ func (a *API) showAnyAllocation(ctx context.Context, in *AllocationInput) (*api.
 	if err != nil {
 		return nil, err
 	}
-	return &views[0], nil
+	waits, err := a.c.DB.AllocationWaits(ctx, found.ID)
+	views[0].Waiting = taskcatalog.Clean(waits, 500)
+	return &views[0], err
 }
 
 type forceReleaseInput struct {

@@ -56,9 +56,10 @@ type Records interface {
 	Proven(ctx context.Context, a broker.Allocation) (map[string]string, error)
 	// Holder is the live run that has a node; nil: none.
 	Holder(ctx context.Context, nodeID string) (*chain.Record, error)
-	// TurnOver begins a turnover of a node, which ends what is left of the allocation on the node;
-	// false: another run has taken the node meanwhile. Codes: those of turnover.New.
-	TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) (begun bool, err error)
+	// TurnOver begins a turnover of a node, which ends what is left of the allocation on the node. waits
+	// says why the turnover has not begun: another run has taken the node meanwhile, or the site has no
+	// place for another turnover; empty: it has begun. Codes: those of turnover.New.
+	TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) (waits string, err error)
 	// Resume lets a stopped run go on. A run that moves or has ended stays unchanged.
 	Resume(ctx context.Context, runID, reason string) error
 }

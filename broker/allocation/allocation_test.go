@@ -43,6 +43,22 @@ func TestAnAllocationIsProvisionedAndReleasedWithProof(t *testing.T) {
 	}
 }
 
+// A release waits for a place of its site for as long as it takes, and fails for nothing.
+func TestAReleaseWaitsForAPlace(t *testing.T) {
+	w := newWorld(t)
+	w.ask("a-1", 2)
+	w.settle()
+	w.full = 500
+	begun := w.clock.Now()
+	w.move("a-1", broker.AllocationReleasing, broker.AllocationUser)
+	w.settle()
+	w.stands("a-1", broker.AllocationReleased, "")
+	w.clean("a-1")
+	if took := w.clock.Now().Sub(begun); w.full > 0 || took < 500*10*time.Second/2 {
+		t.Errorf("%d places are still to be refused after %v", w.full, took)
+	}
+}
+
 // Whatever fails, the nodes come back through a turnover where the account may be.
 func TestAnAllocationThatCannotBeProvisionedFails(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -30,6 +30,8 @@ const unmet = chain.Class(broker.AllocationUnmet)
 const (
 	// soon is how often a task or a turnover is looked at.
 	soon = 2 * time.Second
+	// forPlace is how often a turnover that could not begin is tried again.
+	forPlace = 10 * time.Second
 	// afterOutage is when unreadable records are read again.
 	afterOutage = 10 * time.Second
 	// silence is how long a node may take to fetch a task.

@@ -178,14 +178,14 @@ func (c *Chains) giveNodeBack(ctx context.Context, r *run, a broker.Allocation, 
 	return c.beginTurnover(ctx, r, a, nodeID, "allocation "+a.ID+" failed")
 }
 
-// beginTurnover begins the turnover of a node, or waits for the run that was faster.
+// beginTurnover begins the turnover of a node, or waits for a place of the site, or for the run that was faster.
 func (c *Chains) beginTurnover(ctx context.Context, r *run, a broker.Allocation, nodeID, cause string) error {
-	begun, err := c.Records.TurnOver(ctx, a, nodeID, cause)
+	waits, err := c.Records.TurnOver(ctx, a, nodeID, cause)
 	switch {
 	case err != nil:
 		return failed(err)
-	case !begun:
-		return chain.Again(soon, "another run has node %s", nodeID)
+	case waits != "":
+		return chain.Again(forPlace, "node %s: %s", nodeID, waits)
 	}
 	r.State.Begun = append(r.State.Begun, nodeID)
 	return nil

@@ -41,6 +41,7 @@ type world struct {
 	// held are runs of other kinds that have nodes. refuse is a node whose turnover is refused.
 	held    map[string]*chain.Record
 	refuse  string
+	full    int    // how often no place is free
 	refuses string // a node whose agent refuses the account
 	resumed []string
 	taken   bool     // a turnover has taken a node by force
@@ -335,15 +336,18 @@ func (w *world) Holder(ctx context.Context, nodeID string) (*chain.Record, error
 	return nil, err
 }
 
-func (w *world) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) (bool, error) {
+func (w *world) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) (string, error) {
 	switch {
+	case w.full > 0:
+		w.full--
+		return "no place", nil
 	case w.held[nodeID] != nil:
-		return false, nil
+		return "another run", nil
 	case w.refuse == nodeID:
-		return false, broker.Errorf(broker.Refused, "node_status", "cannot turn over node %s", nodeID)
+		return "", broker.Errorf(broker.Refused, "node_status", "cannot turn over node %s", nodeID)
 	}
 	if slices.Contains([]broker.AllocationStatus{broker.AllocationProvisioning, broker.AllocationActive}, w.all[a.ID].Status) {
-		return false, broker.Errorf(broker.Refused, "allocation_live", "allocation %s holds node %s", a.ID, nodeID)
+		return "", broker.Errorf(broker.Refused, "allocation_live", "allocation %s holds node %s", a.ID, nodeID)
 	}
 	policy := broker.DefaultPolicy()
 	policy.AcceptSystemDisk, policy.DrainTimeoutSeconds = true, 300
@@ -351,15 +355,15 @@ func (w *world) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause
 		Mode: turnover.SoftReset, Reason: cause, RequestedBy: "system", ForceRelease: true, Ends: []string{a.ID},
 	})
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	_, err = w.engine.Start(ctx, chain.Start{
 		Kind: turnover.SoftReset.Kind(), Site: "dc1", Subject: s.Hostname, State: s, Locks: locks, RequestedBy: "system",
 	})
 	if _, taken := errors.AsType[*chain.Locked](err); taken {
-		return false, nil
+		return "another run", nil
 	}
-	return err == nil, err
+	return "", err
 }
 
 func (w *world) Resume(ctx context.Context, runID, reason string) error {

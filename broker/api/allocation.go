@@ -47,6 +47,7 @@ type AllocationList struct {
 type PlatformAllocation struct {
 	Allocation
 	NodeIDs []string `json:"node_ids" doc:"the nodes that it holds, or held"`
+	Waiting string   `json:"waiting,omitempty" doc:"why its run waits; left out of lists"`
 }
 
 // PlatformAllocationList is one page of the allocations of all projects, newest first.

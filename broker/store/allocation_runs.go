@@ -15,6 +15,16 @@ import (
 // AllocationLock is the name of the lock that a live run of an allocation holds.
 func AllocationLock(id string) string { return "allocation/" + id }
 
+// AllocationWaits says why the live run of an allocation waits; empty: it does not wait, or there is none.
+func (db *DB) AllocationWaits(ctx context.Context, id string) (why string, err error) {
+	err = db.reader().QueryRowContext(ctx, `SELECT waiting FROM chain_runs WHERE id IN (SELECT run_id FROM chain_locks WHERE name = $1)`,
+		AllocationLock(id)).Scan(&why)
+	if errors.Is(err, sql.ErrNoRows) {
+		err = nil
+	}
+	return why, err
+}
+
 // moving selects allocations whose status asks for a run; the index of the table has these words.
 const moving = `status IN ('requested', 'provisioning', 'releasing')`
 

@@ -48,10 +48,3 @@ func (db *DB) ExpiredNodes(ctx context.Context) ([]IdleNode, error) {
 		return n, row.Scan(&n.NodeID, &n.Site, sqlkit.ScanMicros(&n.Since))
 	}, `SELECT nodes.id, nodes.site, c.valid_until FROM `+newestCertificates+w.String()+` ORDER BY c.valid_until, nodes.id`, w.Args...)
 }
-
-// OpenRuns counts the runs at a site that have not ended and whose ids begin with a text.
-func (db *DB) OpenRuns(ctx context.Context, site, begins string) (n int, err error) {
-	err = db.reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM chain_runs WHERE `+openRuns+` AND site = $1 AND substr(id, 1, $2) = $3`,
-		site, len(begins), begins).Scan(&n)
-	return n, err
-}

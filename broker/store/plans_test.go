@@ -43,6 +43,8 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.LeftNodes(ctx))(t)
 	must(db.ExpiredNodes(ctx))(t)
 	must(db.OpenRuns(ctx, "dc1", "auto-"))(t)
+	must(db.TurnoverPlaces(ctx, "dc1", "turnovers/dc1/", []string{"auto-", "release-"}, &broker.Allocation{ID: "a-1"}))(t)
+	must(db.WaitingReleases(ctx, []string{"dc1"}))(t)
 	must(db.SweepAvailability(ctx))(t)
 	must(db.RenewAvailability(ctx, []string{n.ID}))(t)
 	must(db.AllocationsWithoutRun(ctx, 10))(t)

@@ -14,6 +14,19 @@ import (
 // them.
 const AutomaticPrefix = "auto-"
 
+// ReleasePrefix begins the ids of the turnovers of released allocations, and of the runs that replace
+// them.
+const ReleasePrefix = "release-"
+
+// ByThemselves begin the ids of all turnovers that count against the limit of a site.
+var ByThemselves = []string{AutomaticPrefix, ReleasePrefix}
+
+// ReleaseOf is the id of a turnover that a release begins at a time. A release may begin several turnovers of
+// a node, one after another.
+func ReleaseOf(nodeID string, at time.Time) string {
+	return fmt.Sprintf("%s%s-%d", ReleasePrefix, nodeID, at.UnixMicro())
+}
+
 // AutomaticOf is the id of the turnover of a node that waits since a time. The id is the same for
 // every start, so the turnover begins only once: a run that a person has cancelled is not begun again.
 func AutomaticOf(nodeID string, since time.Time) string {

@@ -115,18 +115,18 @@ func (r *Records) Holder(ctx context.Context, nodeID string) (*chain.Record, err
 }
 
 // TurnOver implements allocation.Records.
-func (r *Records) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) (begun bool, err error) {
+func (r *Records) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) (waits string, err error) {
 	n, err := r.DB.Node(ctx, nodeID)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	at, err := r.Starts.Place(ctx, n, "")
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	o, err := r.DB.OccupantOf(ctx, a.ID, n.ID)
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	// Where no certificate can meet the policy, the turnover fails and says why.
 	mode, erase, _ := turnover.Least(n, at, o != nil && o.HadRoot)
@@ -135,15 +135,15 @@ func (r *Records) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cau
 		Ends: []string{a.ID},
 	})
 	if err != nil {
-		return false, err
+		return "", err
 	}
-	_, err = r.Starts.Runs.Start(ctx, turnoverrecords.NewStart(n, state, locks, turnoverrecords.Requester{
-		Name: broker.System.Name, CorrelationID: a.ID,
-	}))
-	if _, taken := errors.AsType[*chain.Locked](err); taken {
-		return false, nil
+	start := turnoverrecords.NewStart(n, state, locks, turnoverrecords.Requester{Name: broker.System.Name, CorrelationID: a.ID})
+	start.ID = turnover.ReleaseOf(n.ID, r.DB.Now())
+	release := &a
+	if a.Status != broker.AllocationReleasing { // its tenant never came: those who wait for a release go first
+		release = nil
 	}
-	return err == nil, err
+	return r.Starts.StartInPlace(ctx, start, at.Policy.AutomaticTurnoversAtOnce, release)
 }
 
 // Resume implements allocation.Records.

@@ -53,8 +53,10 @@ type site struct {
 	engine    *chain.Engine
 	watch     *Watch
 	nodes     map[string]*agent
-	certified bool // the turnover's certificate meets the policy
-	refuses   bool // the nodes refuse accounts
+	at        string // the site of the nodes that join
+	certified bool   // the turnover's certificate meets the policy
+	slow      bool   // no turnover ends
+	refuses   bool   // the nodes refuse accounts
 	asked     []string
 }
 
@@ -66,20 +68,26 @@ type agent struct {
 func eachSite(t *testing.T, nodes int, f func(s *site)) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		s := &site{T: t, db: db, clock: clock, authority: pkitest.NewAt(t, db.Now()), nodes: map[string]*agent{}, certified: true}
-		starts := &turnoverrecords.Starts{DB: db}
-		queue := taskqueue.New(taskqueue.Config{DB: db, Signer: signer{s.authority}, Rand: rand.Reader})
-		s.records = &Records{DB: db, Queue: queue, Starts: starts}
-		var err error
-		s.engine, err = chain.New(db, classes(), chain.Options{}, append((&allocation.Chains{Records: s.records}).All(), s.turnover())...)
-		s.ok(err)
-		starts.Runs = s.engine
-		s.watch = &Watch{DB: db, Starts: starts, Runs: s.engine, Log: zap.NewNop()}
+		s.boot()
 		s.tenant()
 		for i := range nodes {
 			s.join(fmt.Sprintf("n-%d", i))
 		}
 		f(s)
 	})
+}
+
+// boot makes the parts of a broker that has just started.
+func (s *site) boot() {
+	s.Helper()
+	starts := &turnoverrecords.Starts{DB: s.db}
+	queue := taskqueue.New(taskqueue.Config{DB: s.db, Signer: signer{s.authority}, Rand: rand.Reader})
+	s.records = &Records{DB: s.db, Queue: queue, Starts: starts}
+	var err error
+	s.engine, err = chain.New(s.db, classes(), chain.Options{}, append((&allocation.Chains{Records: s.records}).All(), s.turnover())...)
+	s.ok(err)
+	starts.Runs = s.engine
+	s.watch = &Watch{DB: s.db, Starts: starts, Runs: s.engine, Log: zap.NewNop()}
 }
 
 func classes() chain.Classes {
@@ -98,6 +106,9 @@ func classes() chain.Classes {
 func (s *site) turnover() chain.Kind {
 	return chain.Chain[turnover.Turnover]{Kind: turnover.SoftReset.Kind(), Stages: []chain.Stage[turnover.Turnover]{{
 		Name: "all", Do: func(ctx context.Context, r *chain.Run[turnover.Turnover]) error {
+			if s.slow {
+				return chain.Again(time.Second, "it takes long")
+			}
 			u := store.Turnover{NodeID: r.State.NodeID, RunID: r.ID, Reason: r.State.Reason}
 			forced, err := s.db.BeginTurnover(ctx, broker.System, u, r.State.Ends...)
 			if err != nil {
@@ -160,7 +171,7 @@ func (s *site) tenant() {
 // join enrols a node of the SKU and puts it into service.
 func (s *site) join(id string) {
 	s.Helper()
-	_, err := s.db.CreateNode(s.Context(), ada, store.NewNode{ID: id, Hostname: "gpu-" + id, SKU: "h100", Bootstrap: "command", TokenHash: "h-" + id, TokenExpires: s.db.Now().Add(time.Hour)})
+	_, err := s.db.CreateNode(s.Context(), ada, store.NewNode{ID: id, Hostname: "gpu-" + id, Site: s.at, SKU: "h100", Bootstrap: "command", TokenHash: "h-" + id, TokenExpires: s.db.Now().Add(time.Hour)})
 	s.ok(err)
 	a := &agent{Node: s.authority.NewNode(s.T)}
 	cert := a.Cert.Leaf

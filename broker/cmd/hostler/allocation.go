@@ -64,13 +64,14 @@ func (a *app) connectTo(ctx context.Context, project, id string) (*client.Client
 type seenAllocation struct {
 	api.Allocation
 	nodeIDs []string // of the platform's view
+	waits   string   // of the platform's view
 	answer  any      // as the API gave it
 }
 
-func tenantsAllocation(v *api.Allocation) *seenAllocation { return &seenAllocation{*v, nil, v} }
+func tenantsAllocation(v *api.Allocation) *seenAllocation { return &seenAllocation{*v, nil, "", v} }
 
 func platformsAllocation(v *api.PlatformAllocation) *seenAllocation {
-	return &seenAllocation{v.Allocation, v.NodeIDs, v}
+	return &seenAllocation{v.Allocation, v.NodeIDs, v.Waiting, v}
 }
 
 // allocationOf looks at an allocation of a project; without a project, as the platform.
@@ -196,7 +197,7 @@ func allocationShowCommand(a *app) *cobra.Command {
 
 func (a *app) showAllocation(v *seenAllocation) error {
 	return a.show(v.answer, []string{v.ID}, func(p *render.Page) {
-		p.Fields("id", v.ID, "project", v.ProjectID, "status", v.Status, "code", v.Code, "what to do", v.Message,
+		p.Fields("id", v.ID, "project", v.ProjectID, "status", v.Status, "waits for", v.waits, "code", v.Code, "what to do", v.Message,
 			"sku", v.SKU, "nodes", count(int64(v.Nodes)), "gpus", count(int64(v.GPUs)), "site", v.Site,
 			"image", cmp.Or(v.Image, "the site's"),
 			"keys", strings.Join(v.SSHKeyIDs, ", "), "node ids", strings.Join(v.nodeIDs, ", "),

@@ -10,7 +10,6 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/internal/periodic"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/turnover"
@@ -21,7 +20,8 @@ const automaticEvery = 15 * time.Second
 
 // Automatic begins turnovers of nodes that their tenants have left, and of unused nodes whose
 // certificate has run out, if the default profile of the node's site asks for it. Nothing begins
-// during a freeze or a hold, and never more than the policy's limit at a site. A node at no site on
+// during a freeze or a hold, and never more than the policy's limit at a site. Turnovers of releases count,
+// and a release that waits for one goes first. A node at no site on
 // record has no policy that could forbid it, and is left to a person. The state is read from the
 // records, and the id of a run is the same for every start, so a leader may die at any point. Run it
 // in the leading process.
@@ -101,8 +101,8 @@ func (a *Automatic) room(ctx context.Context, name string) (int, error) {
 	if err != nil || profile.Status != broker.SiteActive || !profile.Policy.TurnoverAutomatic {
 		return 0, err
 	}
-	open, err := db.OpenRuns(ctx, name, turnover.AutomaticPrefix)
-	return profile.Policy.AutomaticTurnoversAtOnce - open, err
+	p, err := a.Starts.places(ctx, name, nil)
+	return profile.Policy.AutomaticTurnoversAtOnce - p.Open - p.Ahead, err
 }
 
 // begin starts the turnover of a node, if the node still waits for it. The first stage checks the
@@ -131,11 +131,8 @@ func (a *Automatic) begin(ctx context.Context, idle store.IdleNode) (begun bool,
 	}
 	start := NewStart(n, t, locks, Requester{Name: broker.System.Name})
 	start.ID = turnover.AutomaticOf(n.ID, idle.Since)
-	_, err = a.Starts.Runs.Start(ctx, start)
-	if _, taken := errors.AsType[*chain.Locked](err); taken {
-		return false, nil // another run has the node
-	}
-	return err == nil, ignoreExists(err)
+	waits, err := a.Starts.StartInPlace(ctx, start, at.Policy.AutomaticTurnoversAtOnce, nil)
+	return err == nil && waits == "", ignoreExists(err)
 }
 
 func ignoreNotFound(err error) error {

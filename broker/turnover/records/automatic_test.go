@@ -207,6 +207,37 @@ func TestNoTurnoverFollowsATenant(t *testing.T) {
 	}
 }
 
+// Brokers that begin turnovers at the same moment do not exceed the limit.
+func TestAPlaceIsGivenOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		f := newFollows(t, db, clock, func(p *broker.Policy) { p.AutomaticTurnoversAtOnce = 2 })
+		for i := 2; i <= 8; i++ {
+			f.join(fmt.Sprint("n-", i), fmt.Sprint("gpu-", i), fmt.Sprint("4y3h7", i))
+			f.leaves(fmt.Sprint("n-", i))
+		}
+		idle, err := db.LeftNodes(f.ctx)
+		f.ok(err)
+		var all sync.WaitGroup
+		for _, n := range idle {
+			all.Go(func() {
+				if _, err := f.automatic.begin(t.Context(), n); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if open, err := db.OpenRuns(f.ctx, "dc1", turnover.ByThemselves...); err != nil || open < 1 || open > 2 {
+			t.Errorf("%d turnovers are open (%v)", open, err)
+		}
+		for range 3 {
+			f.begun()
+		}
+		if open, err := db.OpenRuns(f.ctx, "dc1", turnover.ByThemselves...); err != nil || open != 2 {
+			t.Errorf("%d turnovers are open (%v), want 2", open, err)
+		}
+	})
+}
+
 // The node that was left first is turned over first, and no more nodes at once than the policy
 // says. A run that waits for a person counts. A node that has to wait for too long is an alert.
 func TestOnlySoManyNodesAreTurnedOverAtOnce(t *testing.T) {
