@@ -39,6 +39,10 @@ type LastCertificate struct {
 	ValidUntil  time.Time
 }
 
+// TakeFree is an effect that a store applies when a run starts: the start is refused unless the node may be
+// handed out to any tenant at that moment. So a run and a tenant never get a free node both.
+type TakeFree struct{ NodeID string }
+
 // Reason is one reason against handing out a node.
 type Reason struct {
 	Code    string

@@ -110,13 +110,15 @@ type Start struct {
 	Subject     string // for lists
 	State       any    // of the chain's type
 	Locks       []string
+	Effects     []any // plain data that the store knows how to apply, in the transaction that starts the run
 	RequestedBy string
 
 	CorrelationID string
 	Role, Reason  string // of the requester, for the audit log
 }
 
-// Start starts one run. *Locked names the runs that hold its locks. Codes of *Refused:
+// Start starts one run. *Locked names the runs that hold its locks. *EffectRefused says that an effect
+// cannot be applied. Codes of *Refused:
 // kind_unknown, site_missing, run_exists.
 func (e *Engine) Start(ctx context.Context, s Start) (Record, error) {
 	all, err := e.insert(ctx, []Start{s}, nil)
@@ -159,7 +161,9 @@ func (e *Engine) insert(ctx context.Context, starts []Start, b *Batch) ([]Record
 		m.enter(l.main[0], Forward)
 		h := fnv.New32a()
 		_, _ = h.Write([]byte(r.ID))
-		runs = append(runs, NewRun{Record: m.Record, Role: s.Role, Reason: s.Reason, Locks: s.Locks, Spread: int(h.Sum32() % 1000)})
+		runs = append(runs, NewRun{
+			Record: m.Record, Role: s.Role, Reason: s.Reason, Locks: s.Locks, Effects: s.Effects, Spread: int(h.Sum32() % 1000),
+		})
 	}
 	if err := e.store.Insert(ctx, runs, b); err != nil {
 		return nil, err

@@ -60,7 +60,8 @@ type NewRun struct {
 	Record
 	Role, Reason string // of the requester, for the audit log
 	Locks        []string
-	Spread       int // 0 to 999
+	Effects      []any // a refused effect refuses all runs
+	Spread       int   // 0 to 999
 }
 
 // Claim says who claims a run, for how long, and which runs the claimer knows.

@@ -77,6 +77,11 @@ func (db *DB) Insert(ctx context.Context, runs []chain.NewRun, batch *chain.Batc
 			if err := t.insertRun(ctx, r); err != nil {
 				return err
 			}
+			for _, e := range r.Effects {
+				if err := t.applyToRun(ctx, r.Record, e); err != nil {
+					return err
+				}
+			}
 			more, err := t.takeLocks(ctx, r.ID, r.Locks)
 			if err != nil {
 				return err

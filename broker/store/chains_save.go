@@ -163,8 +163,8 @@ func (t *tx) hintNodesOf(ctx context.Context, runID string) error {
 	return err
 }
 
-// applyToRun applies an effect of a stage, in the transaction of the save. An effect that the
-// tables refuse fails the stage. A new kind of effect needs a new case.
+// applyToRun applies an effect of a stage, in the transaction of the save, or of a start. An effect that
+// the tables refuse fails the stage or the start. A new kind of effect needs a new case.
 func (t *tx) applyToRun(ctx context.Context, r chain.Record, effect any) error {
 	var err error
 	switch e := effect.(type) {
@@ -173,6 +173,8 @@ func (t *tx) applyToRun(ctx context.Context, r chain.Record, effect any) error {
 		err = t.audit(ctx, e)
 	case broker.SaveMembers:
 		err = t.saveMembers(ctx, r.ID, e)
+	case broker.TakeFree:
+		err = t.takeFree(ctx, e.NodeID)
 	default:
 		err = broker.Errorf(broker.Invalid, "effect_unknown", "cannot save run %s: nothing applies a %T", r.ID, effect)
 	}

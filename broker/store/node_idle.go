@@ -4,13 +4,14 @@ import (
 	"context"
 	"time"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
-// IdleNode is an active node that nobody uses, and that nobody may use before a turnover.
+// IdleNode is an active node that nobody uses, and that is to be turned over.
 type IdleNode struct {
 	NodeID, Site string
-	Since        time.Time // the last tenant left, or the certificate ran out
+	Since        time.Time // the last tenant left, or the certificate runs out
 }
 
 // untaken are the conditions of an active node at a site that neither a run nor an allocation holds.
@@ -47,4 +48,33 @@ func (db *DB) ExpiredNodes(ctx context.Context) ([]IdleNode, error) {
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (n IdleNode, err error) {
 		return n, row.Scan(&n.NodeID, &n.Site, sqlkit.ScanMicros(&n.Since))
 	}, `SELECT nodes.id, nodes.site, c.valid_until FROM `+newestCertificates+w.String()+` ORDER BY c.valid_until, nodes.id`, w.Args...)
+}
+
+// EndingNodes returns the available nodes of sites of whose certificate no more than a part of its validity
+// is left, in percent, the one that runs out first before the others.
+func (db *DB) EndingNodes(ctx context.Context, percent int) ([]IdleNode, error) {
+	w := sqlkit.Where{Terms: append([]string{"word = 'available'"}, untaken...)}
+	w.Add("(c.valid_until - ?) * 100 <= (c.valid_until - c.issued_at) * ?", sqlkit.Micros(db.Now()), percent)
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (n IdleNode, err error) {
+		return n, row.Scan(&n.NodeID, &n.Site, sqlkit.ScanMicros(&n.Since))
+	}, `SELECT nodes.id, nodes.site, c.valid_until FROM `+newestCertificates+w.String()+` ORDER BY c.valid_until, nodes.id`, w.Args...)
+}
+
+// takeFree refuses a run whose node is not free: the node may not be handed out, or a tenant was faster.
+// The row of the node stays locked until the run has the node, so that no placement claims it. Code:
+// node_not_free.
+func (t *tx) takeFree(ctx context.Context, nodeID string) error {
+	n, err := node(ctx, t, nodeID, t.ForUpdate())
+	if err != nil {
+		return err
+	}
+	h, err := handout(ctx, t, n, t.clock())
+	if err != nil {
+		return err
+	}
+	if all := h.Reasons("", ""); len(all) > 0 {
+		return broker.Errorf(broker.Refused, "node_not_free", "cannot take node %s while it may be handed out: %s (%s)", n.ID, all[0].Message,
+			all[0].Next)
+	}
+	return nil
 }

@@ -1,11 +1,15 @@
 package store_test
 
 import (
+	"errors"
+	"fmt"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 )
@@ -126,5 +130,39 @@ func TestNodesWhoseCertificateHasRunOut(t *testing.T) {
 		alone(1) // the certificate of n-b has run out a moment ago
 		ok(t, store.Exec(ctx, db, `INSERT INTO allocation_claims (allocation_id, node_id, since, ended_at) VALUES ('a-9', 'n-c', 1, 0)`))
 		is("an allocation has one", "n-b")
+	})
+}
+
+// A free node is either a tenant's or a renewal's, however close both are.
+func TestAFreeNodeIsTakenOnce(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		offered(t, db, "h100")
+		nodes := stock(t, db, "h100", "dc1", 12)
+		var work sync.WaitGroup
+		begin := make(chan struct{})
+		for i, n := range nodes {
+			work.Go(func() {
+				<-begin
+				if _, err := asks(db, fmt.Sprint("a-", i), "h100", 1); err != nil && broker.AsError(err).Code != "sku_unavailable" {
+					t.Error(err)
+				}
+			})
+			work.Go(func() {
+				<-begin
+				err := db.Insert(ctx, []chain.NewRun{{
+					Record: chain.Record{ID: "auto-" + n.ID, Kind: "node.decommission/soft_reset", Site: "dc1", Status: chain.Pending, Stage: "one", State: []byte(`{}`)},
+					Locks:  []string{"node/" + n.ID}, Effects: []any{broker.TakeFree{NodeID: n.ID}},
+				}}, nil)
+				if _, refused := errors.AsType[*chain.EffectRefused](err); err != nil && !refused {
+					t.Error(err)
+				}
+			})
+		}
+		close(begin)
+		work.Wait()
+		both := must(store.Left(ctx, db, "allocation_claims JOIN chain_locks ON name = 'node/' || node_id", "node_id"))(t)
+		if len(both) > 0 {
+			t.Errorf("a tenant and a run have %v", both)
+		}
 	})
 }

@@ -42,6 +42,7 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.NodesInUse(ctx))(t)
 	must(db.LeftNodes(ctx))(t)
 	must(db.ExpiredNodes(ctx))(t)
+	must(db.EndingNodes(ctx, 30))(t)
 	must(db.OpenRuns(ctx, "dc1", "auto-"))(t)
 	must(db.TurnoverPlaces(ctx, "dc1", "turnovers/dc1/", []string{"auto-", "release-"}, &broker.Allocation{ID: "a-1"}))(t)
 	must(db.WaitingReleases(ctx, []string{"dc1"}))(t)

@@ -2,6 +2,7 @@ package turnover
 
 import (
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"time"
 
@@ -37,12 +38,29 @@ func AutomaticOf(nodeID string, since time.Time) string {
 // other hands, or its tenant is not gone.
 var waits = []string{"node_status", "node_silent", "turnover_owed", "node_in_run", "frozen", "site_disabled", "allocation_live"}
 
+// The last part of a certificate's validity in which a free node is renewed, in percent. Where a node's
+// turn comes between the two depends on its id, so that nodes certified on one day are not renewed on one day.
+const (
+	RenewFrom  = 30
+	renewUntil = 10
+)
+
+// RenewAt is when a free node with a certificate is turned over again.
+func RenewAt(nodeID string, c broker.LastCertificate) time.Time {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(nodeID))
+	valid := c.ValidUntil.Sub(c.IssuedAt)
+	spread := valid / 100 * (RenewFrom - renewUntil) / 1000 * time.Duration(h.Sum32()%1000)
+	return c.ValidUntil.Add(-valid/100*renewUntil - spread)
+}
+
 // AutomaticRequest is the request for the turnover of a node that its tenants have left, or whose
-// certificate has run out, in a mode whose certificate can meet the policy. False: the node does not wait for a turnover alone, or needs
+// certificate has run out or soon does (RenewAt), in a mode whose certificate can meet the policy. False: the node does not wait for a turnover alone, or needs
 // a reimage and is no machine of MAAS.
 func AutomaticRequest(h broker.Handout, at Place) (Request, bool) {
-	due := false
-	for _, r := range h.Reasons("", "") {
+	against := h.Reasons("", "")
+	due := len(against) == 0 && h.Certificate != nil && !h.Now.Before(RenewAt(h.Node.ID, *h.Certificate))
+	for _, r := range against {
 		if slices.Contains(waits, r.Code) {
 			return Request{}, false
 		}
@@ -61,7 +79,11 @@ func AutomaticRequest(h broker.Handout, at Place) (Request, bool) {
 
 func automaticReason(h broker.Handout) string {
 	if len(h.Occupants) == 0 {
-		return fmt.Sprintf("certificate %s was valid until %s", h.Certificate.ID, h.Certificate.ValidUntil.UTC().Format(time.RFC3339))
+		was := "was"
+		if h.Now.Before(h.Certificate.ValidUntil) {
+			was = "is"
+		}
+		return fmt.Sprintf("certificate %s %s valid until %s", h.Certificate.ID, was, h.Certificate.ValidUntil.UTC().Format(time.RFC3339))
 	}
 	last := slices.MaxFunc(h.Occupants, func(a, b broker.Occupant) int { return a.EndedAt.Compare(b.EndedAt) })
 	return "allocation " + last.Describe() + " ended"

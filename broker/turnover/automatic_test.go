@@ -1,6 +1,7 @@
 package turnover
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -74,6 +75,20 @@ func TestOnlyANodeThatWaitsForItIsTurnedOver(t *testing.T) {
 		"its certificate ran out": {func(h *broker.Handout) {
 			h.Occupants, h.Certificate = nil, &broker.LastCertificate{ID: "c-1", MeetsPolicy: true, ValidUntil: h.Now}
 		}, true},
+		"its certificate soon runs out": {func(h *broker.Handout) {
+			h.Occupants, h.Certificate = nil, &broker.LastCertificate{ID: "c-1", MeetsPolicy: true, IssuedAt: h.Now.Add(-91 * time.Hour), ValidUntil: h.Now.Add(9 * time.Hour)}
+		}, true},
+		"its certificate lasts": {func(h *broker.Handout) {
+			h.Occupants, h.Certificate = nil, &broker.LastCertificate{ID: "c-1", MeetsPolicy: true, IssuedAt: h.Now.Add(-69 * time.Hour), ValidUntil: h.Now.Add(31 * time.Hour)}
+		}, false},
+		"its certificate soon runs out, and an allocation holds it": {func(h *broker.Handout) {
+			h.Occupants, h.ClaimedBy = nil, "a-3"
+			h.Certificate = &broker.LastCertificate{ID: "c-1", MeetsPolicy: true, IssuedAt: h.Now.Add(-91 * time.Hour), ValidUntil: h.Now.Add(9 * time.Hour)}
+		}, false},
+		"its certificate soon runs out, and its site is disabled": {func(h *broker.Handout) {
+			h.Occupants, h.SiteDisabled = nil, true
+			h.Certificate = &broker.LastCertificate{ID: "c-1", MeetsPolicy: true, IssuedAt: h.Now.Add(-91 * time.Hour), ValidUntil: h.Now.Add(9 * time.Hour)}
+		}, false},
 		"nobody was there":            {func(h *broker.Handout) { h.Occupants = nil }, false},
 		"a tenant is there":           {func(h *broker.Handout) { h.Occupants[0].EndedAt = time.Time{} }, false},
 		"an allocation holds it":      {func(h *broker.Handout) { h.ClaimedBy = "a-3" }, false},
@@ -88,6 +103,27 @@ func TestOnlyANodeThatWaitsForItIsTurnedOver(t *testing.T) {
 		c.change(&h)
 		if _, due := AutomaticRequest(h, at); due != c.due {
 			t.Errorf("%s: %v", name, due)
+		}
+	}
+}
+
+// Nodes that were certified at one moment are renewed one after another, each well before its certificate
+// runs out, and a node always at the same time.
+func TestRenewalsAreSpread(t *testing.T) {
+	issued := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	c := broker.LastCertificate{IssuedAt: issued, ValidUntil: issued.Add(100 * time.Hour)}
+	hours := map[int]int{}
+	for i := range 1000 {
+		id := fmt.Sprint("n-", i)
+		at := RenewAt(id, c)
+		if left := c.ValidUntil.Sub(at); left < 10*time.Hour || left > 30*time.Hour || !RenewAt(id, c).Equal(at) {
+			t.Fatalf("node %s is renewed %v before the end", id, left)
+		}
+		hours[int(at.Sub(issued).Hours())]++
+	}
+	for hour := 70; hour < 90; hour++ {
+		if n := hours[hour]; n < 20 || n > 100 {
+			t.Errorf("in hour %d %d of 1000 nodes are renewed", hour, n)
 		}
 	}
 }

@@ -108,6 +108,13 @@ func (s *Memory) Insert(_ context.Context, runs []chain.NewRun, batch *chain.Bat
 	if taken != nil {
 		return &chain.Locked{Taken: taken}
 	}
+	for _, r := range runs {
+		for _, e := range r.Effects {
+			if err := s.apply(e); err != nil {
+				return &chain.EffectRefused{Err: err}
+			}
+		}
+	}
 	maps.Copy(s.locks, mine)
 	now := s.now()
 	if batch != nil {

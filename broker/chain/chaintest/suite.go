@@ -317,6 +317,14 @@ func (s *subject) nothingOf(id string) {
 }
 
 func wholeSaves(s *subject) {
+	refused := newRun("refused", s.Store.Now())
+	refused.Effects = []any{struct{ unknown int }{}}
+	if _, ok := errors.AsType[*chain.EffectRefused](s.Insert(s.ctx, []chain.NewRun{refused}, nil)); !ok {
+		s.Fatal("a start with an effect that nothing applies is not refused")
+	}
+	refused.Effects = []any{s.Effect("zero")}
+	refused.DueAt = s.Store.Now().Add(time.Hour)
+	s.ok(s.Insert(s.ctx, []chain.NewRun{refused}, nil)) // the refused start has left no run
 	s.insert("r", "s")
 	r, other := s.claim("r"), s.claim("s")
 	s.Advance(5 * time.Second)
@@ -336,7 +344,7 @@ func wholeSaves(s *subject) {
 		!events[1].At.Equal(s.Store.Now()) || !events[0].At.Equal(s.Store.Now().Add(-5*time.Second)) {
 		s.Fatalf("events %+v", events)
 	}
-	s.same("effects", s.Applied(), []string{"one", "two"})
+	s.same("effects", s.Applied(), []string{"zero", "one", "two"})
 	s.same("messages", s.Outbox(), []string{ScriptKind + ".started", ScriptKind + ".started", "y"})
 	err = s.Save(s.ctx, chain.Change{Record: *other, Effects: []any{s.Effect("three")}, Locks: []string{"node/n"}})
 	if l, ok := errors.AsType[*chain.Locked](err); !ok || !slices.Equal(l.Taken, []chain.Taken{{Lock: "node/n", Run: "r"}}) {
@@ -349,7 +357,7 @@ func wholeSaves(s *subject) {
 	if _, ok := errors.AsType[*chain.EffectRefused](err); !ok {
 		s.Fatalf("an effect that nothing applies: %v", err)
 	}
-	s.same("effects", s.Applied(), []string{"one", "two"})
+	s.same("effects", s.Applied(), []string{"zero", "one", "two"})
 	s.put(other, 0) // the claim may still save
 }
 

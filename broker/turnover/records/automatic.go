@@ -5,11 +5,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/internal/periodic"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/turnover"
@@ -18,8 +20,8 @@ import (
 // automaticEvery is how often Automatic looks for nodes that nobody uses.
 const automaticEvery = 15 * time.Second
 
-// Automatic begins turnovers of nodes that their tenants have left, and of unused nodes whose
-// certificate has run out, if the default profile of the node's site asks for it. Nothing begins
+// Automatic begins turnovers of nodes that their tenants have left, of unused nodes whose certificate has
+// run out, and of free nodes whose certificate soon runs out, if the default profile of the node's site asks for it. Nothing begins
 // during a freeze or a hold, and never more than the policy's limit at a site. Turnovers of releases count,
 // and a release that waits for one goes first. A node at no site on
 // record has no policy that could forbid it, and is left to a person. The state is read from the
@@ -48,7 +50,11 @@ func (a *Automatic) look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	all = append(all, expired...)
+	ending, err := a.Starts.DB.EndingNodes(ctx, turnover.RenewFrom)
+	if err != nil {
+		return err
+	}
+	all = slices.Concat(all, expired, ending) // whom nobody can use goes first
 	var sites []string
 	at := map[string][]store.IdleNode{}
 	for _, n := range all {
@@ -74,11 +80,12 @@ func (a *Automatic) lookAt(ctx context.Context, site string, idle []store.IdleNo
 	if err != nil || len(holds) > 0 { // a freeze, or an unreachable site
 		return err
 	}
+	stock := stock{db: db, site: site}
 	for _, n := range idle {
 		if room <= 0 {
 			break
 		}
-		begun, failed := a.begin(ctx, n)
+		begun, failed := a.begin(ctx, n, &stock)
 		if failed != nil {
 			err = errors.Join(err, fmt.Errorf("node %s: %w", n.NodeID, failed))
 		}
@@ -107,7 +114,8 @@ func (a *Automatic) room(ctx context.Context, name string) (int, error) {
 
 // begin starts the turnover of a node, if the node still waits for it. The first stage checks the
 // status and the allocations again in the transaction that takes the node.
-func (a *Automatic) begin(ctx context.Context, idle store.IdleNode) (begun bool, err error) {
+// A node that may be handed out is taken only if its SKU can spare it.
+func (a *Automatic) begin(ctx context.Context, idle store.IdleNode, stock *stock) (begun bool, err error) {
 	db := a.Starts.DB
 	n, err := db.Node(ctx, idle.NodeID)
 	if err != nil {
@@ -122,8 +130,12 @@ func (a *Automatic) begin(ctx context.Context, idle store.IdleNode) (begun bool,
 		return false, err
 	}
 	req, due := turnover.AutomaticRequest(h, at)
-	if !due {
-		return false, nil
+	free := len(h.Reasons("", "")) == 0
+	if due && free {
+		due, err = stock.spares(ctx, n.SKU)
+	}
+	if !due || err != nil {
+		return false, err
 	}
 	t, locks, err := turnover.New(n, at, req)
 	if err != nil {
@@ -131,8 +143,17 @@ func (a *Automatic) begin(ctx context.Context, idle store.IdleNode) (begun bool,
 	}
 	start := NewStart(n, t, locks, Requester{Name: broker.System.Name})
 	start.ID = turnover.AutomaticOf(n.ID, idle.Since)
+	if free {
+		start.Effects = []any{broker.TakeFree{NodeID: n.ID}}
+	}
 	waits, err := a.Starts.StartInPlace(ctx, start, at.Policy.AutomaticTurnoversAtOnce, nil)
-	return err == nil && waits == "", ignoreExists(err)
+	if _, taken := errors.AsType[*chain.EffectRefused](err); taken {
+		return false, nil // a tenant was faster
+	}
+	if begun = err == nil && waits == ""; begun && free {
+		stock.takes(n.SKU)
+	}
+	return begun, ignoreExists(err)
 }
 
 func ignoreNotFound(err error) error {

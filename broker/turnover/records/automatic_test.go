@@ -220,7 +220,7 @@ func TestAPlaceIsGivenOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for _, n := range idle {
 			all.Go(func() {
-				if _, err := f.automatic.begin(t.Context(), n); err != nil {
+				if _, err := f.automatic.begin(t.Context(), n, &stock{db: db, site: n.Site}); err != nil {
 					t.Error(err)
 				}
 			})
