@@ -3,6 +3,7 @@ package adminapi
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
@@ -72,13 +73,35 @@ func (a *API) issueReceipt(ctx context.Context, in *CertificateInput) (*api.Clea
 	if err != nil {
 		return nil, err
 	}
+	file, err := a.signReceipt(ctx, c, certificate.ReceiptOf)
+	if err != nil {
+		return nil, err
+	}
+	out := cleanResource(c)
+	out.File, out.Digest = string(file), pki.Digest(file)
+	e := broker.AuditEntry{Actor: callerOf(ctx).actor().Name, Action: "certificate.receipt", Subject: "certificate/" + c.ID}
+	if e.After, err = json.Marshal(map[string]string{"certificate": c.Digest, "receipt": out.Digest}); err != nil {
+		return nil, err
+	}
+	if err := a.c.DB.Audit(ctx, e); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
+
+// receiptMaker makes a receipt of a verified certificate.
+type receiptMaker func(*certificate.Report, time.Time) (*certificate.Receipt, error)
+
+// signReceipt signs a receipt of a certificate. Codes: certificate_unbelievable, allocation_none,
+// receipt_unbelievable.
+func (a *API) signReceipt(ctx context.Context, c store.CleanCertificate, of receiptMaker) ([]byte, error) {
 	bundle, _ := a.c.Trust.Bundle()
 	report, err := certificate.Verify(c.File, bundle, a.c.Now())
 	if err != nil {
 		return nil, broker.Errorf(broker.Refused, "certificate_unbelievable",
 			"cannot make a receipt of certificate %s: the stored certificate does not verify: %v", c.ID, err)
 	}
-	receipt, err := certificate.ReceiptOf(report, a.c.Now())
+	receipt, err := of(report, a.c.Now())
 	if err != nil {
 		return nil, broker.Errorf(broker.Refused, "allocation_none",
 			"cannot make a receipt of certificate %s: the certificate is about no allocation", c.ID)
@@ -95,16 +118,7 @@ func (a *API) issueReceipt(ctx context.Context, in *CertificateInput) (*api.Clea
 		return nil, broker.Errorf(broker.Refused, "receipt_unbelievable",
 			"cannot return the receipt of certificate %s: the tenant could not verify the receipt: %v", c.ID, err)
 	}
-	out := cleanResource(c)
-	out.File, out.Digest = string(file), pki.Digest(file)
-	e := broker.AuditEntry{Actor: callerOf(ctx).actor().Name, Action: "certificate.receipt", Subject: "certificate/" + c.ID}
-	if e.After, err = json.Marshal(map[string]string{"certificate": c.Digest, "receipt": out.Digest}); err != nil {
-		return nil, err
-	}
-	if err := a.c.DB.Audit(ctx, e); err != nil {
-		return nil, err
-	}
-	return &out, nil
+	return file, nil
 }
 
 func cleanResource(c store.CleanCertificate) api.CleanCertificate {

@@ -135,6 +135,8 @@ var routes = []route{
 	{post, "/projects/{project}/allocations", admin.or(projectMember, atProject), "create-allocation", "ask for nodes", creates(jsonRoute((*API).createAllocation))},
 	{get, "/projects/{project}/allocations/{allocation}", viewer.or(projectViewer, atProject), "show-allocation", "show an allocation", jsonRoute((*API).showAllocation)},
 	{get, "/projects/{project}/allocations/{allocation}/timeline", viewer.or(projectViewer, atProject), "show-allocation-timeline", "list the statuses that an allocation reached, and who moved it", jsonRoute((*API).allocationTimeline)},
+	{get, "/projects/{project}/allocations/{allocation}/certificates", viewer.or(projectViewer, atProject), "list-allocation-certificates", "list the certificates of the turnovers that ended an allocation", jsonRoute((*API).listAllocationCertificates)},
+	{get, "/projects/{project}/allocations/{allocation}/certificates/{certificate}", viewer.or(projectViewer, atProject), "show-allocation-receipt", "show the tenant's receipt of a certificate, with its file", jsonRoute((*API).showAllocationReceipt)},
 	{post, "/projects/{project}/allocations/{allocation}/release", admin.or(projectMember, atProject), "release-allocation", "release an allocation, or try again to release it", jsonRoute((*API).releaseAllocation)},
 	{get, "/allocations", viewer, "list-all-allocations", "list the allocations of all projects, with their nodes", jsonRoute((*API).listAllAllocations)},
 	{get, "/allocations/explain", viewer, "explain-allocation", "count the nodes of a SKU that fit a request, and the others by reason", jsonRoute((*API).explainAllocation)},

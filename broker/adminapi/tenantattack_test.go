@@ -119,7 +119,7 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 	}
 	// An allocation's id is looked for among the allocations of the named project alone.
 	for role, token := range tokens {
-		for rest, method := range map[string]string{"": http.MethodGet, "/timeline": http.MethodGet, "/release": http.MethodPost} {
+		for rest, method := range map[string]string{"": http.MethodGet, "/timeline": http.MethodGet, "/certificates": http.MethodGet, "/certificates/r-1.1": http.MethodGet, "/release": http.MethodPost} {
 			send := any(nil)
 			if method == http.MethodPost {
 				send = api.ReasonBody{Reason: "mine now"}

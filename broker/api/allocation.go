@@ -72,6 +72,28 @@ type AllocationTimelineEvent struct {
 	Code   string    `json:"code" doc:"of a failure; empty: nothing failed"`
 }
 
+// AllocationCertificateList is the list of the certificates of the turnovers that ended an allocation,
+// the oldest first. Each turnover is of one node.
+type AllocationCertificateList struct {
+	Items []AllocationCertificate `json:"items"`
+}
+
+// AllocationCertificate is a certificate as the tenant of an allocation may see it.
+type AllocationCertificate struct {
+	CertificateID string    `json:"certificate_id"`
+	Digest        string    `json:"digest" doc:"sha256:… of the certificate's file; the receipt names it"`
+	MeetsPolicy   bool      `json:"meets_policy" doc:"the cleaning meets the policy"`
+	IssuedAt      time.Time `json:"issued_at"`
+}
+
+// AllocationReceipt is the receipt of a certificate: the signed file for the tenant.
+type AllocationReceipt struct {
+	CertificateID string    `json:"certificate_id"`
+	Digest        string    `json:"digest" doc:"sha256:… of the receipt's file"`
+	IssuedAt      time.Time `json:"issued_at" doc:"when the receipt was signed: at the first request"`
+	File          string    `json:"file" doc:"the signed receipt, exactly as signed; hostler-verify checks it without a network"`
+}
+
 // AllocationCreate asks for nodes: all of them, at one site, or none.
 type AllocationCreate struct {
 	SKU       string            `json:"sku" minLength:"1" maxLength:"63"`

@@ -74,6 +74,8 @@
 //	POST   /projects/{project}/allocations      AllocationCreate → Allocation (201)
 //	GET    /projects/{project}/allocations/{allocation}  Allocation
 //	GET    /projects/{project}/allocations/{allocation}/timeline  AllocationTimeline
+//	GET    /projects/{project}/allocations/{allocation}/certificates  AllocationCertificateList
+//	GET    /projects/{project}/allocations/{allocation}/certificates/{certificate}  AllocationReceipt
 //	POST   /projects/{project}/allocations/{allocation}/release  ReasonBody → Allocation
 //	GET    /allocations                         PlatformAllocationList  ?project= and those of a project's list
 //	GET    /allocations/explain                 AllocationExplanation  ?sku= &nodes= &site=

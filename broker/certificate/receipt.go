@@ -57,16 +57,36 @@ type ReceiptDowngrade struct {
 	Accepted bool   `json:"accepted"`
 }
 
-// ReceiptOf makes the receipt of a verified certificate, issued at now: another statement key may
-// be in force by then. Code: certificate_incomplete.
+// ReceiptOf makes the receipt of a verified certificate for its last allocation, issued at now:
+// another statement key may be in force by then. Code: certificate_incomplete.
 func ReceiptOf(r *Report, now time.Time) (*Receipt, error) {
-	c := r.Clean
-	if c == nil || c.Allocation == nil {
+	if r.Clean == nil || r.Clean.Allocation == nil {
 		return nil, refuse(CodeIncomplete, "cannot make a receipt: the certificate is about no allocation")
 	}
+	return receiptOf(r, *r.Clean.Allocation, now), nil
+}
+
+// ReceiptFor makes the receipt for one of the allocations that a verified certificate names. The
+// receipt names that allocation and its tenant alone. Code: certificate_incomplete.
+func ReceiptFor(r *Report, allocationID string, now time.Time) (*Receipt, error) {
+	if r.Clean != nil {
+		if a := r.Clean.Allocation; a != nil && a.ID == allocationID {
+			return receiptOf(r, *a, now), nil
+		}
+		for _, a := range r.Clean.Earlier {
+			if a.ID == allocationID {
+				return receiptOf(r, a, now), nil
+			}
+		}
+	}
+	return nil, refuse(CodeIncomplete, "cannot make a receipt: the certificate is not about allocation %s", taskcatalog.Clean(allocationID, 100))
+}
+
+func receiptOf(r *Report, a Allocation, now time.Time) *Receipt {
+	c := r.Clean
 	out := &Receipt{
 		CertificateDigest: r.Digest, Issuer: c.Issuer,
-		AllocationID: c.Allocation.ID, Tenant: c.Allocation.Tenant, ReleasedAt: c.Allocation.ReleasedAt,
+		AllocationID: a.ID, Tenant: a.Tenant, ReleasedAt: a.ReleasedAt,
 		Environment: c.Environment, Policy: c.Policy.clone(), NotCovered: slices.Clone(NeverCovered), FinishedAt: c.FinishedAt,
 		CertifiedAt: c.IssuedAt, IssuedAt: now.UTC(), ValidUntil: c.ValidUntil,
 		Verdict: Verdict{MeetsPolicy: c.Verdict.MeetsPolicy},
@@ -95,7 +115,7 @@ func ReceiptOf(r *Report, now time.Time) (*Receipt, error) {
 		out.Verdict.Shortfalls = append(out.Verdict.Shortfalls, Remark{Code: s.Code, Message: meaning(s.Code)})
 	}
 	tidy(out)
-	return out, nil
+	return out
 }
 
 // IssueReceipt signs a receipt and returns the file.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/taskcatalog"
@@ -61,4 +62,37 @@ func TestATenantIsToldOfEachExposure(t *testing.T) {
 			t.Errorf("of %s the tenant reads %q", code, says)
 		}
 	}
+}
+
+// A certificate names all tenants since the machine was handed out clean. The receipt of each names
+// that tenant alone, and there is none of an allocation that the certificate does not name.
+func TestAReceiptNamesOneTenantOfSeveral(t *testing.T) {
+	w := newWorld(t)
+	c := w.clean(gpu("GPU-1", "1650001"))
+	c.Allocation = &certificate.Allocation{ID: "alc-last", Tenant: "prj-last", ReleasedAt: w.now.Add(-2 * time.Hour)}
+	c.Earlier = []certificate.Allocation{
+		{ID: "alc-second", Tenant: "prj-second", ReleasedAt: w.now.Add(-3 * time.Hour)},
+		{ID: "alc-first", Tenant: "prj-first", ReleasedAt: w.now.Add(-4 * time.Hour)},
+	}
+	r := w.verify(w.issue(c))
+	all := append([]certificate.Allocation{*c.Allocation}, c.Earlier...)
+	for _, mine := range all {
+		receipt := must(certificate.ReceiptFor(r, mine.ID, w.now))(t)
+		said := must(certificate.IssueReceipt(receipt, w.statement))(t)
+		if got := w.verify(said).Receipt; got.AllocationID != mine.ID || got.Tenant != mine.Tenant || !got.ReleasedAt.Equal(mine.ReleasedAt) || got.CertificateDigest != r.Digest {
+			t.Errorf("of %s: %+v", mine.ID, got)
+		}
+		text := string(must(taskcatalog.Encode(w.verify(said).Receipt))(t))
+		for _, other := range all {
+			if other.ID != mine.ID && (strings.Contains(text, other.ID) || strings.Contains(text, other.Tenant)) {
+				t.Errorf("the receipt of %s names %s", mine.ID, other.ID)
+			}
+		}
+	}
+	for _, id := range []string{"", "alc-none", "prj-first"} {
+		_, err := certificate.ReceiptFor(r, id, w.now)
+		wantCode(t, "a receipt of "+id, err, certificate.CodeIncomplete)
+	}
+	_, err := certificate.ReceiptFor(&certificate.Report{}, "alc-last", w.now)
+	wantCode(t, "a receipt of no certificate", err, certificate.CodeIncomplete)
 }

@@ -50,6 +50,16 @@ func (c *Client) AllocationTimeline(ctx context.Context, project, id string) (*a
 	return fetch[api.AllocationTimeline](ctx, c, at("projects", project, "allocations", id, "timeline"), nil)
 }
 
+// AllocationCertificates lists the certificates of the turnovers that ended an allocation of a project.
+func (c *Client) AllocationCertificates(ctx context.Context, project, id string) (*api.AllocationCertificateList, error) {
+	return fetch[api.AllocationCertificateList](ctx, c, at("projects", project, "allocations", id, "certificates"), nil)
+}
+
+// AllocationReceipt returns the tenant's receipt of one of these certificates.
+func (c *Client) AllocationReceipt(ctx context.Context, project, id, certificate string) (*api.AllocationReceipt, error) {
+	return fetch[api.AllocationReceipt](ctx, c, at("projects", project, "allocations", id, "certificates", certificate), nil)
+}
+
 // CreateAllocation asks for nodes for a project: all of them, at one site, or none.
 func (c *Client) CreateAllocation(ctx context.Context, project string, a api.AllocationCreate) (*api.Allocation, error) {
 	return begin[api.Allocation](ctx, c, at("projects", project, "allocations"), a)

@@ -19,7 +19,8 @@ import (
 func allocationCommand(a *app) *cobra.Command {
 	return noun("allocation", "nodes that projects ask for and hold", "  hostler allocation list --project acme/lab",
 		allocationCreateCommand(a), allocationListCommand(a), allocationShowCommand(a), allocationTimelineCommand(a),
-		allocationWatchCommand(a), allocationReleaseCommand(a), allocationForceReleaseCommand(a), allocationExplainCommand(a))
+		allocationCertificateCommand(a), allocationWatchCommand(a), allocationReleaseCommand(a), allocationForceReleaseCommand(a),
+		allocationExplainCommand(a))
 }
 
 func allocationProjectFlag(c *cobra.Command, project *string) {

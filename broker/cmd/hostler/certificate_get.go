@@ -74,15 +74,7 @@ attestation.`,
 					return err
 				}
 			}
-			if out == "" {
-				_, err := a.out.Write([]byte(file))
-				return err
-			}
-			if err := os.WriteFile(out, []byte(file), 0o644); err != nil {
-				return broker.Errorf(broker.Internal, "output_failed", "cannot write %s: %v", out, err)
-			}
-			a.note("%s: %s", out, digest)
-			return nil
+			return a.writeSigned(out, file, digest)
 		},
 	}
 	c.Flags().StringVar(&out, "out", "", "write to `FILE` instead of stdout")
