@@ -27,7 +27,7 @@ help:
 	@echo 'make maassim   a simulated MAAS region on loopback, to play with (ARGS=--help)'
 	@echo 'make test-vault  the secrets tests against a real Vault, built from its source (the first time: 600 MB of modules, 17 minutes of CPU)'
 	@echo 'make test-cosign  signatures of releases, with cosign itself, built from its source (the first time: 2 GB of modules, 4 minutes of CPU)'
-	@echo 'make sim N=10000  that many seeds of the simulations of onboardings and of turnovers (FIRST=0), 500 of which make test plays'
+	@echo 'make sim N=10000  that many seeds of the simulations of onboardings, turnovers and allocations (FIRST=0), 500 of which make test plays'
 	@echo 'make fleet N=1000  a broker and so many simulated nodes on loopback, with how they do (ARGS=--help: what goes wrong)'
 	@echo 'make chaos     three brokers on a PostgreSQL, 500 nodes, operators and onboardings through ten minutes of faults (FOR=10m), and what held; as root'
 	@echo 'make upgrade   three brokers of an earlier release (PREVIOUS=commit) are replaced one by one under 200 onboardings; as root'
@@ -93,6 +93,7 @@ FIRST ?= 0
 sim:
 	$(GO) test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./broker/onboarding -sim.n $(N) -sim.first $(FIRST)
 	$(GO) test -count=1 -timeout 0 -v -run '^TestSimulation$$' ./broker/turnover -sim.n $(N) -sim.first $(FIRST)
+	$(GO) test -count=1 -timeout 0 $(INMEMORY) -v -run '^TestSimulation$$' ./broker/allocation/records -sim.n $(N) -sim.first $(FIRST)
 
 # Vault is built from a module of its own: nothing of it becomes a dependency of ours.
 test-vault:

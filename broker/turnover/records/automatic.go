@@ -36,12 +36,12 @@ type Automatic struct {
 // Run looks from time to time, until ctx ends.
 func (a *Automatic) Run(ctx context.Context) {
 	periodic.Work{
-		Every: cmp.Or(a.Period, automaticEvery), Turn: a.look, Log: a.Log, Cannot: "cannot start turnovers of nodes that nobody uses",
+		Every: cmp.Or(a.Period, automaticEvery), Turn: a.Look, Log: a.Log, Cannot: "cannot start turnovers of nodes that nobody uses",
 	}.Run(ctx)
 }
 
-// look begins the due turnovers, site by site.
-func (a *Automatic) look(ctx context.Context) error {
+// Look begins the due turnovers once, site by site.
+func (a *Automatic) Look(ctx context.Context) error {
 	all, err := a.Starts.DB.LeftNodes(ctx)
 	if err != nil {
 		return err

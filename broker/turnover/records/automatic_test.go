@@ -75,7 +75,7 @@ func (f *follows) task(node, typ, params string, effects ...broker.Effect) {
 // begun looks once, and returns the open turnovers of all nodes.
 func (f *follows) begun() (all []chain.Record) {
 	f.t.Helper()
-	f.ok(f.automatic.look(f.ctx))
+	f.ok(f.automatic.Look(f.ctx))
 	all, err := f.db.Runs(f.ctx, chain.Filter{Site: "dc1", Statuses: []chain.Status{chain.Pending, chain.Running, chain.FailedManual}})
 	f.ok(err)
 	return all
@@ -107,7 +107,7 @@ func TestATurnoverFollowsATenant(t *testing.T) {
 		for range 3 { // brokers that all take themselves for the leader
 			other := &Automatic{Starts: f.automatic.Starts, Log: zap.NewNop()}
 			all.Go(func() {
-				if err := other.look(t.Context()); err != nil {
+				if err := other.Look(t.Context()); err != nil {
 					t.Error(err)
 				}
 			})
