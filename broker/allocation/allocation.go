@@ -60,6 +60,9 @@ type Records interface {
 	// says why the turnover has not begun: another run has taken the node meanwhile, or the site has no
 	// place for another turnover; empty: it has begun. Codes: those of turnover.New.
 	TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) (waits string, err error)
+	// Replaced reports whether a reimage is about to begin in place of one of these runs, which the node's
+	// silence has stopped, or was cancelled for that.
+	Replaced(ctx context.Context, nodeID string, runIDs []string) (bool, error)
 	// Resume lets a stopped run go on. A run that moves or has ended stays unchanged.
 	Resume(ctx context.Context, runID, reason string) error
 }

@@ -286,6 +286,29 @@ func TestEachActionOnAStoppedRun(t *testing.T) {
 	}
 }
 
+// A release waits for the reimage that follows a silent node, and is no failure meanwhile.
+func TestAReleaseWaitsForTheReimageOfASilentNode(t *testing.T) {
+	w := newWorld(t)
+	a := w.ask("a-1", 1)
+	w.settle()
+	node := a.NodeIDs[0]
+	w.book.Change(node, func(m *turnovertest.Machine) { m.Silent = true })
+	w.replaces = node
+	w.move("a-1", broker.AllocationReleasing, broker.AllocationUser)
+	w.settleFor(40 * time.Minute)
+	r := w.runs(broker.TurnoverKinds)
+	if len(r) != 1 || !r[0].Status.Stopped() || r[0].Stage != "drain_node" {
+		t.Fatalf("turnovers: %+v", r)
+	}
+	w.stands("a-1", broker.AllocationReleasing, "")
+	w.act(r[0].ID, chain.Cancel)
+	w.settleFor(5 * time.Minute)
+	w.stands("a-1", broker.AllocationReleasing, "")
+	w.replaces = "" // the reimage did not begin
+	w.settleFor(5 * time.Minute)
+	w.stands("a-1", broker.AllocationReleaseFailed, "cleaning_failed")
+}
+
 // An active allocation is not taken from its tenant by the end of its run.
 func TestACancelAfterTheEndOfProvisioningChangesNothing(t *testing.T) {
 	w := newWorld(t)

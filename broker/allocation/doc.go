@@ -7,7 +7,8 @@
 //
 // Release ends the account, has each node turned over by a run of its own, and waits for the
 // certificates. The allocation is released only with a certificate of each node. A turnover that
-// waits for a person makes the allocation release_failed. The next release goes on where the nodes
+// waits for a person makes the allocation release_failed. A silent node whose turnover a reimage is
+// about to replace is waited for. The next release goes on where the nodes
 // are: a node that was proven clean stays so, a stopped turnover is resumed unless a person has
 // stopped it.
 //

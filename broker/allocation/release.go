@@ -83,8 +83,17 @@ func (c *Chains) turnOver(ctx context.Context, r *run, a broker.Allocation) erro
 // turnNodeOver has a node turned over, by the run that has the node or by a new run. The result is
 // never nil: the node's certificate is looked for at the next call.
 func (c *Chains) turnNodeOver(ctx context.Context, r *run, a broker.Allocation, nodeID string, holder *chain.Record) error {
+	over := holder == nil && slices.Contains(r.State.Begun, nodeID)
+	if over || holder != nil && holder.Status.Stopped() {
+		switch replaced, err := c.Records.Replaced(ctx, nodeID, r.State.Followed); {
+		case err != nil:
+			return failed(err)
+		case replaced:
+			return chain.Again(soon, "node %s is silent, and a reimage of it is about to begin", nodeID)
+		}
+	}
 	switch {
-	case holder == nil && slices.Contains(r.State.Begun, nodeID):
+	case over:
 		return chain.Fail(unmet, "the turnover of node %s ended, and the node is not proven clean (hostler node show %s)", nodeID, nodeID).
 			With("turnover_ended", map[string]any{"node_id": nodeID})
 	case holder == nil:

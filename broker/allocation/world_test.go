@@ -44,8 +44,10 @@ type world struct {
 	full    int    // how often no place is free
 	refuses string // a node whose agent refuses the account
 	resumed []string
-	taken   bool     // a turnover has taken a node by force
-	proven  []string // logins, as NODE at ADDRESS
+	// replaces is a node whose stopped turnover a reimage is about to replace.
+	replaces string
+	taken    bool     // a turnover has taken a node by force
+	proven   []string // logins, as NODE at ADDRESS
 	// atHolder is called once, at the next look at a node's run.
 	atHolder func()
 }
@@ -160,6 +162,19 @@ func (w *world) settle() {
 			w.Fatal(err)
 		}
 		w.clock.Advance(2 * time.Minute) // beyond the lease of a broker that died
+	}
+}
+
+// settleFor lets happen what happens within a time.
+func (w *world) settleFor(d time.Duration) {
+	w.Helper()
+	for end := w.clock.Now().Add(d); w.clock.Now().Before(end); {
+		w.look()
+		if worked, err := w.engine.Step(ctx); err != nil {
+			w.Fatal(err)
+		} else if !worked {
+			w.clock.Advance(time.Second)
+		}
 	}
 }
 
@@ -364,6 +379,10 @@ func (w *world) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause
 		return "another run", nil
 	}
 	return "", err
+}
+
+func (w *world) Replaced(_ context.Context, nodeID string, runIDs []string) (bool, error) {
+	return w.replaces == nodeID && len(runIDs) > 0, nil
 }
 
 func (w *world) Resume(ctx context.Context, runID, reason string) error {

@@ -2,6 +2,7 @@ package records
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/netip"
 	"strings"
@@ -144,6 +145,23 @@ func (r *Records) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cau
 		release = nil
 	}
 	return r.Starts.StartInPlace(ctx, start, at.Policy.AutomaticTurnoversAtOnce, release)
+}
+
+// Replaced implements allocation.Records.
+func (r *Records) Replaced(ctx context.Context, nodeID string, runIDs []string) (bool, error) {
+	for _, id := range runIDs {
+		run, err := r.DB.Run(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		var state turnover.Turnover
+		if broker.RunKindOf(run.Kind).TurnsOver && json.Unmarshal(run.State, &state) == nil && state.NodeID == nodeID {
+			if h, err := r.Starts.Handover(ctx, run); err != nil || h.Due && h.Run == "" {
+				return h.Due, err
+			}
+		}
+	}
+	return false, nil
 }
 
 // Resume implements allocation.Records.

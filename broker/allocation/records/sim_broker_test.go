@@ -189,6 +189,11 @@ func (m mortalRecords) TurnOver(ctx context.Context, a broker.Allocation, nodeID
 	return waits, err
 }
 
+func (m mortalRecords) Replaced(ctx context.Context, nodeID string, runIDs []string) (replaced bool, err error) {
+	err = m.b.call(func() error { replaced, err = m.Records.Replaced(ctx, nodeID, runIDs); return err })
+	return replaced, err
+}
+
 // mortalNodes are the records of the turnovers. What they say of certificates goes into the ledger.
 type mortalNodes struct {
 	turnover.Nodes
