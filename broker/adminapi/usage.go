@@ -86,7 +86,7 @@ func (a *API) usage(ctx context.Context, in UsagePeriodInput, projectID string) 
 		return nil, err
 	}
 	var totals []broker.UsageTotal
-	if in.Cursor == "" { // the totals are those of all pages, and cost a look at all rows
+	if in.Cursor == "" { // the totals are those of all pages, and cost a look at all rows of the period
 		if totals, err = a.c.DB.UsageTotals(ctx, f); err != nil {
 			return nil, err
 		}

@@ -50,6 +50,13 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.RenewAvailability(ctx, []string{n.ID}))(t)
 	must(db.AllocationsWithoutRun(ctx, 10))(t)
 	must(db.AllocationsPastEnd(ctx, 10))(t)
+	for _, project := range []string{"", "p-1"} {
+		for _, after := range []string{"", "a-1"} {
+			f := store.UsageFilter{ProjectID: project, Sites: []string{"dc1"}, From: now.Add(-time.Hour), To: now, After: after}
+			mustPage(db.Usage(ctx, f))(t)
+			must(db.UsageTotals(ctx, f))(t)
+		}
+	}
 	must(db.DenyList(ctx, now))(t)
 	ok(t, db.PlaceHold(ctx, chain.Actor{Name: "system"}, chain.SiteHold{Site: "dc1", Kind: chain.Unreachable}))
 	ok(t, db.LiftHold(ctx, chain.Actor{Name: "system"}, "dc1", chain.Unreachable, ""))
@@ -77,13 +84,14 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	raw := must(sql.Open("sqlite", strings.TrimPrefix(url, "sqlite:")))(t)
 	defer func() { _ = raw.Close() }()
 	scan := regexp.MustCompile(`^(?:SCAN (?:\d+ )?(\w+)|SEARCH (\w+))(?: USING (?:COVERING )?INDEX (\w+)(?: \((.*)\))?)?`)
-	small := []string{"CONSTANT", "nodes", "maas_sites", "restores", "b", "w", "gone"} // b: batches; w: resolver_wants, or placed events; gone: nodes with uncertified occupants
+	small := []string{"CONSTANT", "nodes", "maas_sites", "restores", "b", "w", "gone", "u"} // b: batches; w: resolver_wants, or placed events; gone: nodes with uncertified occupants; u: the usage of a period
 	few := []string{
 		"tasks_open", "chain_runs_open", "chain_runs_due", "chain_runs_held", "chain_holds_now", "outbox_waiting", "audit_logs_unsealed", "certificates_denied", "terminal_sessions_live",
 		"allocations_live", "allocations_uncertified", "node_devices_wrong", "allocation_claims_live",
 		"tenant_allocations_moving", "tenant_allocations_ending", "tenant_allocations_live",
 	}
-	many := []string{"tasks_node (node_id=?)", "chain_runs_list (site=?)"} // all rows that a node or a site ever had
+	many := []string{"tasks_node (node_id=?)", "chain_runs_list (site=?)", // all rows that a node or a site ever had
+		"usage_spans_project (project_id=?)", "usage_spans_project (project_id=? AND from_at<?)", "usage_spans_from (from_at<?)"}
 	placeholder := regexp.MustCompile(`\$\d+`)
 	asked := 0
 	for _, text := range texts() {

@@ -240,3 +240,78 @@ func TestATransitionThatDidNotHappenBillsNothing(t *testing.T) {
 		}
 	})
 }
+
+// Pages of a period have first what began before it, and then what began within it, whatever the size of the
+// pages. What ended before the period, or began after it, is in none.
+func TestPagesOfAPeriodHaveWhatTouchesIt(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		offered(t, db, "h100")
+		stock(t, db, "h100", "dc1", 12)
+		var asked []broker.Allocation
+		for i := range 12 {
+			asked = append(asked, walk(t, db, must(asks(db, fmt.Sprintf("a-%02d", i), "h100", 1))(t), toProvisioning))
+		}
+		begins := func(some ...broker.Allocation) {
+			t.Helper()
+			for _, a := range some {
+				clock.Advance(time.Minute)
+				walk(t, db, a, toActive)
+			}
+		}
+		stops := func(some ...broker.Allocation) {
+			t.Helper()
+			for _, a := range some {
+				clock.Advance(time.Minute)
+				walk(t, db, must(db.Allocation(ctx, a.ID))(t), toReleasing)
+			}
+		}
+		begins(asked[:6]...)
+		stops(asked[0], asked[1])
+		clock.Advance(time.Hour)
+		from := db.Now()
+		begins(asked[6:9]...)
+		stops(asked[2], asked[6])
+		to := db.Now()
+		stops(asked[3], asked[7])
+		begins(asked[9:]...)
+		stops(asked[9])
+		want := []string{"a-02", "a-03", "a-04", "a-05", "a-06", "a-07", "a-08"}
+		for limit := 1; limit <= 8; limit++ {
+			var got []string
+			f := store.UsageFilter{ProjectID: "p-1", From: from, To: to, Limit: limit}
+			for more := true; more; more = f.After != "" {
+				var page []broker.Usage
+				page, f.After = mustPage(db.Usage(ctx, f))(t)
+				for _, u := range page {
+					got = append(got, u.AllocationID)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("in pages of %d: %v, want %v", limit, got, want)
+			}
+		}
+		if all := must(db.UsageTotals(ctx, store.UsageFilter{From: from, To: to}))(t); len(all) != 1 || all[0].Allocations != len(want) || all[0].InUse != 3 {
+			t.Errorf("%+v", all)
+		}
+	})
+}
+
+// The totals of too many allocations are refused, and not made of a part of them.
+func TestTotalsOfTooManyAllocationsAreRefused(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		offered(t, db, "h100")
+		stock(t, db, "h100", "dc1", 3)
+		for i := range 3 {
+			walk(t, db, must(asks(db, fmt.Sprint("a-", i), "h100", 1))(t), toProvisioning, toActive)
+		}
+		clock.Advance(time.Hour)
+		f := untilNow(db, "p-1")
+		f.Most = 3
+		if got := sums(t, db, f); len(got) != 1 {
+			t.Errorf("%v", got)
+		}
+		f.Most = 2
+		_, err := db.UsageTotals(ctx, f)
+		refused(t, err, "usage_too_large")
+	})
+}
