@@ -93,9 +93,15 @@ func TestSimulationTellsWhatIsWrong(t *testing.T) {
 		"is counted twice": after("INSERT ON usage_spans",
 			`INSERT OR IGNORE INTO usage_spans VALUES ('a-x', NEW.project_id, NEW.sku, NEW.site, NEW.nodes, NEW.gpus, NEW.from_at)`),
 		"sees allocation": when("'active'", `UPDATE tenant_allocations SET project_id = CASE project_id WHEN 'p-0' THEN 'p-1' ELSE 'p-0' END`),
-		"the project had": every(2*time.Minute, `UPDATE quotas SET nodes = 100`),
-		"says not why":    when("'failed', 'release_failed'", `UPDATE tenant_allocations SET code = '' WHERE id = NEW.id`),
-		"was released":    every(5*time.Minute, `UPDATE tenant_allocations SET status = 'release_failed' WHERE status = 'released'`),
+		"the project had": func(s *simulation) {
+			s.sql(`UPDATE quotas SET nodes = 100`)
+			s.projects = s.projects[:1]
+			for range 6 {
+				s.later(s.until(time.Hour), s.asks)
+			}
+		},
+		"says not why": when("'failed', 'release_failed'", `UPDATE tenant_allocations SET code = '' WHERE id = NEW.id`),
+		"was released": every(5*time.Minute, `UPDATE tenant_allocations SET status = 'release_failed' WHERE status = 'released'`),
 	} {
 		t.Run(tells, func(t *testing.T) {
 			t.Parallel()

@@ -20,7 +20,7 @@ func (s *simulation) people() {
 	for range 2 + s.by.IntN(2) {
 		s.later(s.until(90*time.Minute), s.asks)
 	}
-	for range 1 + s.by.IntN(4) {
+	for range 1 + s.by.IntN(3) {
 		s.later(s.until(2*time.Hour), s.releases)
 	}
 	for range s.by.IntN(3) {

@@ -155,7 +155,7 @@ func (s *simulation) settle() {
 func (s *simulation) advance() bool {
 	now := s.clock.Now()
 	if s.moves() {
-		step := pick(s, 2, 5, 10, 30, 60, 90)
+		step := pick(s, 5, 10, 30, 60, 90)
 		s.clock.Advance(time.Duration(step) * time.Second)
 		return true
 	}

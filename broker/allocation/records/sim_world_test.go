@@ -116,7 +116,7 @@ func newSimulation(t testing.TB, seed uint64, with func(*simulation)) *simulatio
 	s.presence = &presence.Watch{DB: s.db, Now: s.clock.Now, Log: zap.NewNop()}
 	s.place()
 	s.tenants()
-	for n := range 2 + s.by.IntN(3) {
+	for n := range 2 + s.by.IntN(2) {
 		s.join(fmt.Sprintf("n-abcdefghijklmno%c", 'a'+n))
 	}
 	s.brokers = append(s.brokers, s.replica())
