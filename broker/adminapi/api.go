@@ -44,6 +44,7 @@ type Config struct {
 	Tenants    *tenancy.Directory
 	Secrets    secrets.Keeper
 	Events     *outbox.Feed
+	EventRelay string // the relay of events to NATS; empty: none
 	Registries *registry.Client
 	Sites      *maas.Sites
 	Onboarding *onboarding.Chains

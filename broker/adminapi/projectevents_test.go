@@ -157,7 +157,7 @@ func TestAProjectIsToldOfForgottenEventsWithoutNumbers(t *testing.T) {
 	})
 	db, err := store.Open(t.Context(), store.Options{URL: server.StoreURL(b.Dir, ""), Now: b.Now})
 	if err == nil {
-		_, err = db.ForgetEvents(t.Context(), b.Now().Add(time.Hour), 0, 1000)
+		_, err = db.ForgetEvents(t.Context(), b.Now().Add(time.Hour), 0, 1000, "")
 		err = errors.Join(err, db.Close())
 	}
 	if err != nil {

@@ -1,6 +1,7 @@
 // Package outbox publishes events to listeners: a node's status changed, a run failed, a site was
 // frozen. Events are CloudEvents 1.0, served in order, and again from any event that is still kept.
-// The main types are Keeper and Feed. Package outbox pushes nothing: readers ask.
+// The main types are Keeper and Feed. Package outbox pushes nothing: readers ask. Package nats below
+// it relays events to NATS.
 //
 // # Model
 //
@@ -42,5 +43,6 @@
 // # What is kept
 //
 // Events are kept for a time and up to a number, whichever ends first; the oldest are deleted
-// first. Events without a position, which no reader could see yet, are not deleted.
+// first. Events without a position, which no reader could see yet, are not deleted. What a relay has
+// not passed on is kept twice as long and as much.
 package outbox

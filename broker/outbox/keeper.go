@@ -30,6 +30,9 @@ func (p Policy) Check() error {
 // DefaultPolicy keeps events for a month, and no more than fit on a small disk.
 var DefaultPolicy = Policy{For: 30 * 24 * time.Hour, Most: 1_000_000}
 
+// RelayGrace is how many times as long and as much events are kept that a relay has not passed on.
+const RelayGrace = 2
+
 const (
 	leastFor  = time.Hour
 	leastMost = 1000
@@ -44,6 +47,7 @@ const (
 type Keeper struct {
 	DB     *store.DB
 	Policy Policy
+	Relay  string // the relay for which events are kept longer; empty: none
 	Log    *zap.Logger
 }
 
@@ -100,12 +104,20 @@ func (k *Keeper) Place(ctx context.Context) error {
 	}
 }
 
-// Forget deletes the events beyond the policy, in small batches, because other writers wait for
-// each batch.
+// Forget deletes the events beyond the policy. What the relay has not passed on is kept up to
+// RelayGrace times as long and as much.
 func (k *Keeper) Forget(ctx context.Context) error {
 	p := k.Policy.filled()
+	if err := k.forget(ctx, p, k.Relay); err != nil || k.Relay == "" {
+		return err
+	}
+	return k.forget(ctx, Policy{For: RelayGrace * p.For, Most: RelayGrace * p.Most}, "")
+}
+
+// forget deletes in small batches, because other writers wait for each batch.
+func (k *Keeper) forget(ctx context.Context, p Policy, relay string) error {
 	for {
-		gone, err := k.DB.ForgetEvents(ctx, k.DB.Now().Add(-p.For), p.Most, forgetBatch)
+		gone, err := k.DB.ForgetEvents(ctx, k.DB.Now().Add(-p.For), p.Most, forgetBatch, relay)
 		if err != nil || gone < forgetBatch {
 			return err
 		}

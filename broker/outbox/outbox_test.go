@@ -139,6 +139,43 @@ func TestThePolicySaysWhatIsKept(t *testing.T) {
 	})
 }
 
+// What a relay has not passed on is kept longer, but not for ever. What it has passed on is kept as
+// the policy says.
+func TestWhatARelayHasNotPassedOnIsKeptLonger(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		k := &outbox.Keeper{DB: db, Policy: outbox.Policy{Most: 4}, Relay: "nats/EVENTS"}
+		left := func(want int64) {
+			t.Helper()
+			if err := errors.Join(k.Place(ctx), k.Forget(ctx)); err != nil {
+				t.Fatal(err)
+			}
+			newest, forgotten, err := db.OutboxEnds(ctx)
+			if err != nil || newest-forgotten != want {
+				t.Errorf("%d of %d are kept, %v; want %d", newest-forgotten, newest, err, want)
+			}
+		}
+		for i := range 7 {
+			newNode(t, db, fmt.Sprintf("h%d", i))
+		}
+		left(7) // nothing was passed on yet
+		if err := db.AdvanceRelay(ctx, "nats/EVENTS", 2); err != nil {
+			t.Fatal(err)
+		}
+		left(5)
+		if err := db.AdvanceRelay(ctx, "nats/EVENTS", 1); err != nil { // of a broker that leads no more
+			t.Fatal(err)
+		}
+		for i := range 5 {
+			newNode(t, db, fmt.Sprintf("g%d", i))
+		}
+		left(8) // twice as many
+		if err := db.AdvanceRelay(ctx, "nats/EVENTS", 12); err != nil {
+			t.Fatal(err)
+		}
+		left(4)
+	})
+}
+
 func TestReadersAreBounded(t *testing.T) {
 	f := outbox.NewFeed(nil)
 	var leave []func()

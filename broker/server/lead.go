@@ -13,6 +13,7 @@ import (
 	"github.com/hostler/hostler/broker/availability"
 	"github.com/hostler/hostler/broker/internal/periodic"
 	"github.com/hostler/hostler/broker/outbox"
+	"github.com/hostler/hostler/broker/outbox/nats"
 	"github.com/hostler/hostler/broker/presence"
 	"github.com/hostler/hostler/broker/reconcile"
 	"github.com/hostler/hostler/broker/resolver"
@@ -32,7 +33,7 @@ func (s *Server) lead(ctx context.Context) {
 	watch := &presence.Watch{DB: s.db, Now: s.db.Now, Period: s.c.Often, Log: s.c.Log.Named("presence")}
 	words := &availability.Watch{DB: s.db, Period: s.c.Often, Log: s.c.Log.Named("availability")}
 	profiles := &resolver.Watch{DB: s.db, Queue: s.queue, Now: s.db.Now, Log: s.c.Log.Named("resolver")}
-	keeper := &outbox.Keeper{DB: s.db, Policy: s.c.Events, Log: s.c.Log.Named("events")}
+	keeper := &outbox.Keeper{DB: s.db, Policy: s.c.Events, Relay: s.c.NATS.Name(), Log: s.c.Log.Named("events")}
 	drift := &reconcile.Watch{
 		DB: s.db, Regions: s.sites, Now: s.db.Now, CheckEvery: s.c.Often, Log: s.c.Log.Named("reconcile"),
 		Reseed: reconcile.Agents{Queue: s.queue}, Decommission: &turnoverrecords.Starts{DB: s.db, Runs: s.runs},
@@ -49,6 +50,10 @@ func (s *Server) lead(ctx context.Context) {
 	leftovers := &turnoverrecords.Leftovers{DB: s.db, Secrets: s.secrets, Log: s.c.Log.Named("leftovers")}
 	compare := &restore.Watch{DB: s.db, Regions: s.sites, Tasks: s.queue, Log: s.c.Log.Named("restore")}
 	var work sync.WaitGroup
+	if s.c.NATS != nil { // a copy that is restored beside the original must not publish
+		relay := &nats.Relay{Config: *s.c.NATS, Feed: s.events, Positions: s.db, Log: s.c.Log.Named("nats")}
+		work.Go(func() { s.afterRelease(relay.Run)(ctx) })
+	}
 	for _, run := range []func(context.Context){
 		sealer.Run, watch.Run, words.Run, keeper.Run, kept.Run, s.sweep, s.catchUpMachines, s.auditStrangers, compare.Run,
 		s.afterRelease(drift.Run), s.afterRelease(profiles.Run), s.afterRelease(leftovers.Run), s.afterRelease(silence.Run),

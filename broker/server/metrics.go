@@ -30,7 +30,9 @@ type metrics struct {
 	refusals *prometheus.CounterVec
 }
 
-func newMetrics(db *store.DB, authority *trust.Authority, ends expiry.Sources, unwritable func() error, version string) *metrics {
+func newMetrics(
+	db *store.DB, authority *trust.Authority, ends expiry.Sources, unwritable func() error, version, eventRelay string,
+) *metrics {
 	m := &metrics{
 		registry: prometheus.NewRegistry(),
 		requests: prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -60,7 +62,8 @@ func newMetrics(db *store.DB, authority *trust.Authority, ends expiry.Sources, u
 		}
 	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
-		m.requests, m.results, m.refusals, build, &inventory{db: db, trust: authority, unwritable: unwritable}, &turnovers{db: db},
+		m.requests, m.results, m.refusals, build, &inventory{db: db, trust: authority, unwritable: unwritable, eventRelay: eventRelay},
+		&turnovers{db: db},
 		&expiries{sources: ends},
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "hostler_store_statements_total", Help: "SQL statements that this broker sent to its database.",
@@ -123,6 +126,7 @@ type inventory struct {
 	db         *store.DB
 	trust      *trust.Authority
 	unwritable func() error // why the store cannot be written; nil: it can
+	eventRelay string       // the relay of events; empty: none
 }
 
 var (
@@ -157,6 +161,8 @@ var (
 	unplacedDesc = prometheus.NewDesc("hostler_outbox_events", "Events that were recorded and are not in the feed yet.", nil, nil)
 	lagDesc      = prometheus.NewDesc("hostler_outbox_lag_seconds",
 		"How long the oldest event that is not in the feed yet has waited, in seconds.", nil, nil)
+	relayLagDesc = prometheus.NewDesc("hostler_events_relay_lag_seconds",
+		"How long the oldest event that NATS does not have has waited, in seconds; 0 without NATS.", nil, nil)
 )
 
 // place is where and what the nodes of a series are.
@@ -179,7 +185,7 @@ func (i *inventory) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		nodesDesc, statusesDesc, tasksDesc, trustDesc, upDesc, restoreHoldDesc, frozenAllDesc, frozenSitesDesc,
 		unreachableDesc, keysDesc, keysAskedDesc, runsDesc, unplacedDesc, lagDesc, silentDesc, silentSitesDesc, heldDesc, leftAloneDesc,
-		failedReleasesDesc,
+		failedReleasesDesc, relayLagDesc,
 		judgedDesc,
 	} {
 		out <- d
@@ -210,6 +216,11 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 		gauge(upDesc, 0)
 		return
 	}
+	behind, err := i.behind(ctx)
+	if err != nil {
+		gauge(upDesc, 0)
+		return
+	}
 	words, err := i.db.CountAvailability(ctx, nil)
 	if err != nil {
 		gauge(upDesc, 0)
@@ -226,6 +237,7 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 	}
 	gauge(unplacedDesc, float64(seen.Unplaced))
 	gauge(lagDesc, seen.Lag.Seconds())
+	gauge(relayLagDesc, behind.Age(i.db.Now()).Seconds())
 	gauge(silentDesc, float64(seen.SilentActive), string(broker.Active))
 	gauge(silentDesc, float64(seen.SilentOffline), string(broker.Offline))
 	gauge(silentSitesDesc, float64(seen.SilentSites))
@@ -249,6 +261,14 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 	for _, s := range []broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched} {
 		gauge(tasksDesc, float64(tasks[s]), string(s))
 	}
+}
+
+// behind is what the relay of events has not passed on.
+func (i *inventory) behind(ctx context.Context) (store.RelayLag, error) {
+	if i.eventRelay == "" {
+		return store.RelayLag{}, nil
+	}
+	return i.db.RelayLag(ctx, i.eventRelay)
 }
 
 func oneIf(so bool) float64 {

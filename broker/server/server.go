@@ -164,7 +164,7 @@ func (s *Server) join(ctx context.Context) error {
 	tracer := s.tracing.Tracer("github.com/hostler/hostler/broker")
 	ends := s.expiry()
 	s.writes = &writable{probe: s.db.ProbeWrite, often: c.Often, log: c.Log.Named("store")}
-	s.metrics = newMetrics(s.db, s.trust, ends, s.writes.Trouble, c.Version)
+	s.metrics = newMetrics(s.db, s.trust, ends, s.writes.Trouble, c.Version, c.NATS.Name())
 	queue := taskqueue.Config{
 		DB: s.db, Signer: s.trust, ReleaseKeys: s.trust.ReleaseKeys, Rand: rand.Reader, Archives: c.Archives,
 		Log: c.Log.Named("queue"), Ended: s.metrics.ended,
@@ -194,7 +194,7 @@ func (s *Server) join(ctx context.Context) error {
 	}
 	s.admin = adminapi.New(adminapi.Config{
 		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Tenants: tenancy.New(s.db), Secrets: s.secrets,
-		Registries: s.registries, Sites: s.sites, Events: s.events, Expiry: ends,
+		Registries: s.registries, Sites: s.sites, Events: s.events, EventRelay: c.NATS.Name(), Expiry: ends,
 		Onboarding: s.onboarding, Runs: s.runs, Agents: s.agents, Terminals: s.terminals, Relay: s.relay,
 		Now:    c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),

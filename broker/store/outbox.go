@@ -209,8 +209,9 @@ func scanOutbox(row sqlkit.Row) (e OutboxEvent, err error) {
 }
 
 // ForgetEvents deletes at most limit events, oldest first: events written before a time, and the
-// excess over most, the number of events to keep. It returns the number deleted.
-func (db *DB) ForgetEvents(ctx context.Context, before time.Time, most int64, limit int64) (gone int64, err error) {
+// excess over most, the number of events to keep. It keeps what the named relay has not passed on
+// (empty: there is none). It returns the number deleted.
+func (db *DB) ForgetEvents(ctx context.Context, before time.Time, most int64, limit int64, relay string) (gone int64, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		var newest, forgotten int64
 		if err := t.QueryRowContext(ctx, `SELECT position, forgotten FROM outbox_tip WHERE one = 1`+t.ForUpdate()).Scan(&newest,
@@ -238,7 +239,11 @@ func (db *DB) ForgetEvents(ctx context.Context, before time.Time, most int64, li
 		if err != nil {
 			return err
 		}
-		until = outside(gaps, min(max(until, behind(gaps, newest, most)), newest, forgotten+limit))
+		relayed, err := t.relayed(ctx, relay)
+		if err != nil {
+			return err
+		}
+		until = outside(gaps, min(max(until, behind(gaps, newest, most)), newest, forgotten+limit, relayed))
 		if until <= forgotten {
 			gone = 0
 			return nil

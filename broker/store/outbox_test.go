@@ -221,7 +221,7 @@ func TestEventsAreForgottenOldestFirst(t *testing.T) {
 		placed(t, db, store.OutboxFilter{})
 		forget := func(age time.Duration, most, limit, want int64, left int) {
 			t.Helper()
-			if gone := must(db.ForgetEvents(ctx, db.Now().Add(-age), most, limit))(t); gone != want {
+			if gone := must(db.ForgetEvents(ctx, db.Now().Add(-age), most, limit, ""))(t); gone != want {
 				t.Errorf("%d were forgotten, want %d", gone, want)
 			}
 			_, forgotten, err := db.OutboxEnds(ctx)
@@ -249,7 +249,7 @@ func TestWhatNobodyCouldReadIsNotForgotten(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		newNode(t, db, "one")
 		clock.Advance(1000 * time.Hour)
-		must(db.ForgetEvents(ctx, db.Now(), 0, 100))(t)
+		must(db.ForgetEvents(ctx, db.Now(), 0, 100, ""))(t)
 		if got := placed(t, db, store.OutboxFilter{}); len(got) != 1 {
 			t.Errorf("there is %+v", got)
 		}
@@ -337,7 +337,7 @@ func TestWhatARestoreLeavesOutCountsForNothing(t *testing.T) {
 		must(db.PlaceEvents(ctx, 100))(t)
 		left := func(most, want int64) {
 			t.Helper()
-			for must(db.ForgetEvents(ctx, db.Now().Add(-time.Hour), most, 100))(t) > 0 {
+			for must(db.ForgetEvents(ctx, db.Now().Add(-time.Hour), most, 100, ""))(t) > 0 {
 			}
 			_, forgotten, err := db.OutboxEnds(ctx)
 			ok(t, err)

@@ -61,12 +61,16 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	ok(t, db.PlaceHold(ctx, chain.Actor{Name: "system"}, chain.SiteHold{Site: "dc1", Kind: chain.Unreachable}))
 	ok(t, db.LiftHold(ctx, chain.Actor{Name: "system"}, "dc1", chain.Unreachable, ""))
 	must(db.PlaceEvents(ctx, 10))(t)
-	must(db.ForgetEvents(ctx, now.Add(-time.Hour), 10, 10))(t)
+	ok(t, db.AdvanceRelay(ctx, "nats/EVENTS", 3))
+	ok(t, db.TroubleRelay(ctx, "nats/EVENTS", "nats_unreachable", "away"))
+	ok(t, db.SkipRelay(ctx, "nats/EVENTS", 4))
+	must(db.RelayLag(ctx, "nats/EVENTS"))(t)
+	must(db.ForgetEvents(ctx, now.Add(-time.Hour), 10, 10, "nats/EVENTS"))(t)
 	must(db.FindNode(ctx, "one", nil))(t)
 	must(db.OnboardNode(ctx, admin, store.NewNode{ID: "n-made", Hostname: "made", Site: "dc1", MadeByRun: "r-1", MAASSystemID: "abc"}))(t)
 	must(db.BoundNode(ctx, "dc1", "abc", "r-2"))(t)
 	must(db.BoundBeside(ctx, "dc1", "abc", "n-2"))(t)
-	for _, f := range []store.OutboxFilter{{}, {Types: []string{"a"}}, {Subject: "s"}, {Sites: []string{"dc1"}}} {
+	for _, f := range []store.OutboxFilter{{}, {Types: []string{"a"}}, {Subject: "s"}, {Sites: []string{"dc1"}}, {ProjectID: "p-1"}} {
 		if _, _, err := db.Outbox(ctx, f); err != nil {
 			t.Fatal(err)
 		}

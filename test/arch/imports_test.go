@@ -89,6 +89,7 @@ var only = []struct {
 	{"github.com/godbus/dbus", []string{"agent/systemd"}},
 	{"github.com/danielgtaylor/huma", []string{"broker/adminapi"}},
 	{"github.com/cloudevents/sdk-go", []string{"broker/outbox"}},
+	{"github.com/nats-io/nats.go", []string{"broker/outbox/nats"}},
 	{"github.com/coder/websocket", []string{"broker/adminapi", "broker/api/client"}},
 	{"github.com/quic-go/quic-go", []string{"agent/terminal", "broker/relay"}},
 	{"oras.land/oras-go", []string{"agent/selfupdate", "broker/cmd/hostler/artifact"}},

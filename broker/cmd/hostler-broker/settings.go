@@ -16,6 +16,7 @@ import (
 	"github.com/hostler/hostler/broker/internal/regular"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
+	"github.com/hostler/hostler/broker/outbox/nats"
 	"github.com/hostler/hostler/broker/retention"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/taskqueue"
@@ -35,8 +36,8 @@ type settings struct {
 	// Secrets is file, vault, or vault://HOST[:PORT]/MOUNT[/PREFIX].
 	Secrets string              `yaml:"secrets"`
 	Vault   secrets.VaultConfig `yaml:"vault"`
-	// Events limits the age and the number of events.
-	Events outbox.Policy `yaml:"events"`
+	// Events limits the age and the number of events, and names where they are relayed to.
+	Events eventSettings `yaml:"events"`
 	// Diagnostics is how long collected diagnostics are kept.
 	Diagnostics taskqueue.ArchivePolicy `yaml:"diagnostics"`
 	// History is how long tasks and runs are kept.
@@ -46,6 +47,13 @@ type settings struct {
 }
 
 const maxSettings = 64 << 10
+
+// eventSettings are the settings of events.
+type eventSettings struct {
+	outbox.Policy `yaml:",inline"`
+
+	NATS *nats.Config `yaml:"nats"` // nil: nowhere
+}
 
 // where adds the flags that name the broker.
 func (s *settings) where(c *cobra.Command) {

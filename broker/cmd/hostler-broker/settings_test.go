@@ -5,8 +5,10 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/outbox/nats"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -61,5 +63,28 @@ func TestForHowLongHistoryIsKept(t *testing.T) {
 		if err != nil || got != want {
 			t.Errorf("%s: %s, %v", text, got, err)
 		}
+	}
+}
+
+// The relay to NATS is beside how long events are kept. A key that is not one is refused.
+func TestWhereEventsAreRelayedTo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "broker.yaml")
+	read := func(text string) (s settings, err error) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		err = readSettings(path, &s)
+		return s, err
+	}
+	s, err := read("events: {keep_most: 5000, nats: {url: 'tls://nats.example', creds: /etc/hostler/nats.creds, stream: EVENTS}}\n")
+	if err != nil || s.Events.Most != 5000 || s.Events.NATS == nil || *s.Events.NATS != (nats.Config{URL: "tls://nats.example", Creds: "/etc/hostler/nats.creds", Stream: "EVENTS"}) {
+		t.Errorf("%+v, %v", s.Events, err)
+	}
+	if s, err := read("events: {keep_for: 48h}\n"); err != nil || s.Events.NATS != nil || s.Events.For != 48*time.Hour {
+		t.Errorf("%+v, %v", s.Events, err)
+	}
+	if _, err := read("events: {nats: {stream: EVENTS, password: planted}}\n"); broker.AsError(err).Code != "config_invalid" {
+		t.Errorf("%v", err)
 	}
 }
