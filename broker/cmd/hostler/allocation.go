@@ -20,7 +20,7 @@ func allocationCommand(a *app) *cobra.Command {
 	return noun("allocation", "nodes that projects ask for and hold", "  hostler allocation list --project acme/lab",
 		allocationCreateCommand(a), allocationListCommand(a), allocationShowCommand(a), allocationTimelineCommand(a),
 		allocationCertificateCommand(a), allocationWatchCommand(a), allocationReleaseCommand(a), allocationForceReleaseCommand(a),
-		allocationExplainCommand(a))
+		allocationExplainCommand(a), allocationSSHCommand(a))
 }
 
 func allocationProjectFlag(c *cobra.Command, project *string) {

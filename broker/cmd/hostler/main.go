@@ -31,6 +31,8 @@ type processEnv struct {
 	width    func() int    // of the terminal of err, in columns
 	outWidth func() int    // of the terminal of out, in columns; 0 if out is no terminal
 	patience time.Duration // of a completion; 0: no limit
+	reaches  func(ctx context.Context, address string) bool
+	become   func(program string, args ...string) error // returns only if that fails
 }
 
 // interrupts end a run in an orderly way; SIGHUP stands for a closed terminal.
@@ -74,6 +76,7 @@ func runProcess() int {
 		width:    func() int { return cmp.Or(widthOf(os.Stderr), 80) },
 		outWidth: func() int { return widthOf(os.Stdout) },
 		patience: completionPatience,
+		reaches:  reaches, become: become,
 	})
 }
 

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/netip"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/api"
+)
+
+// sshPort is where a node's own SSH server listens.
+const sshPort = "22"
+
+// reachWithin bounds the look whether a node is reachable from here.
+const reachWithin = 5 * time.Second
+
+func allocationSSHCommand(a *app) *cobra.Command {
+	var project, node string
+	c := &cobra.Command{
+		Use: "ssh ID [-- SSH_ARGUMENTS …]", Short: "log in to a node of an allocation with the ssh program of this machine",
+		Long: `Log in to a node of an allocation as the tenant's user. The command becomes the ssh
+program of this machine, with your own keys and configuration. What follows -- is
+given to ssh behind the node's address: options, or a command for the node. The node
+must be named (--node) if the allocation has several.
+
+With a token of the platform, a node that is not reachable from here gets a terminal
+through the broker instead, as by hostler terminal. A tenant's token opens no terminal.
+
+Hostler does not know the SSH host keys of nodes, and passes none to ssh. The check of
+ssh itself stays on: it asks about a new key and refuses a changed one. A node has new
+keys after a reimage; compare them with the platform's operators, then remove the old
+one (ssh-keygen -R ADDRESS).`,
+		Example: "  hostler allocation ssh alc-019c4e6a2f1k7m2q4s6t8w\n" +
+			"  hostler allocation ssh alc-019c4e6a2f1k7m2q4s6t8w --node gpu-07 -- -L 8888:localhost:8888\n" +
+			"  hostler allocation ssh alc-019c4e6a2f1k7m2q4s6t8w --node gpu-07 -- nvidia-smi",
+		Args: func(c *cobra.Command, args []string) error {
+			if n := c.ArgsLenAtDash(); n >= 0 {
+				args = args[:n]
+			}
+			return exactly("ID")(c, args)
+		},
+		RunE: func(c *cobra.Command, args []string) error {
+			return a.sshTo(c.Context(), project, args[0], node, args[1:])
+		},
+	}
+	allocationProjectFlag(c, &project)
+	c.Flags().StringVar(&node, "node", "", "the node, by the `HOSTNAME` of hostler allocation show")
+	return c
+}
+
+func (a *app) sshTo(ctx context.Context, project, id, node string, more []string) error {
+	remote, project, err := a.connectTo(ctx, project, id)
+	if err != nil {
+		return err
+	}
+	v, err := remote.Allocation(ctx, project, id)
+	if err != nil {
+		return err
+	}
+	l, err := loginOf(v, node)
+	if err != nil {
+		return err
+	}
+	host, err := hostOf(l)
+	if err != nil {
+		return err
+	}
+	me, err := remote.Whoami(ctx)
+	if err != nil {
+		return err
+	}
+	if me.OrganisationID == "" && !a.reaches(ctx, net.JoinHostPort(host, sshPort)) {
+		if len(more) > 0 {
+			return broker.Errorf(broker.Unavailable, "node_unreachable",
+				"cannot reach %s at %s port %s from here, and a terminal through the broker takes no arguments of ssh (leave them out)",
+				l.Hostname, host, sshPort)
+		}
+		a.note("%s is not reachable at %s port %s from here: opening a terminal through the broker", l.Hostname, host, sshPort)
+		at := l.Hostname
+		if v.Site != "" {
+			at = v.Site + "/" + at
+		}
+		return a.openTerminal(ctx, api.TerminalStart{Node: at, AllocationID: v.ID})
+	}
+	return a.become("ssh", append([]string{"-l", l.Username, host}, more...)...)
+}
+
+// loginOf finds the login of a node; without a hostname, of the only node.
+func loginOf(v *api.Allocation, hostname string) (api.AllocationLogin, error) {
+	if len(v.Logins) == 0 {
+		return api.AllocationLogin{}, broker.Errorf(broker.Refused, "allocation_not_active",
+			"cannot log in to allocation %s: it is %s, and has a user on its nodes only while it is provisioning or active", v.ID, v.Status)
+	}
+	names := []string{}
+	for _, l := range v.Logins {
+		if l.Hostname == hostname || hostname == "" && len(v.Logins) == 1 {
+			return l, nil
+		}
+		names = append(names, l.Hostname)
+	}
+	if hostname == "" {
+		return api.AllocationLogin{}, usage("allocation %s has %d nodes (name one with --node: %s)", v.ID, len(names), strings.Join(names, ", "))
+	}
+	return api.AllocationLogin{}, broker.Errorf(broker.NotFound, "node_not_found", "allocation %s has no node %q (its nodes: %s)", v.ID,
+		hostname, strings.Join(names, ", "))
+}
+
+var hostForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]{0,252}$`)
+
+// hostOf is the address of a login, or its hostname. No other form reaches ssh, which would take a word
+// such as -oProxyCommand=… for an option.
+func hostOf(l api.AllocationLogin) (string, error) {
+	host := cmp.Or(l.Address, l.Hostname)
+	if ip, err := netip.ParseAddr(host); err == nil && ip.Zone() == "" || hostForm.MatchString(host) {
+		return host, nil
+	}
+	return "", broker.Errorf(broker.Internal, "address_invalid",
+		"cannot log in: the broker names %q, which is neither an address nor a hostname (ask the platform's operators)", host)
+}

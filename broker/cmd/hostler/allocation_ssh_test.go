@@ -1,0 +1,96 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/broker/api"
+)
+
+// The ssh program gets the tenant's user and the node's address, before what the caller wrote: nothing
+// that turns off the check of host keys, and no word of the broker's that ssh would take for an option.
+func TestSSHGetsTheNodeOfTheAllocation(t *testing.T) {
+	const tenant, platform = `{"name":"ada","organisation_id":"org-1","project_id":"prj-1"}`, `{"name":"alice","role":"operator"}`
+	gpu := func(n int, address string) api.AllocationLogin {
+		return api.AllocationLogin{Hostname: fmt.Sprint("gpu-", n), Address: address, Username: "tenant"}
+	}
+	two := []api.AllocationLogin{gpu(1, "10.0.0.7"), gpu(2, "")}
+	for name, row := range map[string]struct {
+		me     string
+		logins []api.AllocationLogin
+		args   []string
+		away   bool
+		ssh    string // empty: not run
+		says   string
+		status int
+	}{
+		"one node":                           {me: tenant, logins: two[:1], ssh: "-l tenant 10.0.0.7"},
+		"one of two":                         {me: tenant, logins: two, args: []string{"--node", "gpu-1"}, ssh: "-l tenant 10.0.0.7"},
+		"without an address":                 {me: tenant, logins: two, args: []string{"--node", "gpu-2"}, ssh: "-l tenant gpu-2"},
+		"an address of IPv6":                 {me: tenant, logins: []api.AllocationLogin{gpu(1, "fd00::7")}, ssh: "-l tenant fd00::7"},
+		"arguments":                          {me: tenant, logins: two[:1], args: []string{"--", "-L", "1:h:2", "nvidia-smi"}, ssh: "-l tenant 10.0.0.7 -L 1:h:2 nvidia-smi"},
+		"a tenant's node behind a jump host": {me: tenant, logins: two[:1], away: true, ssh: "-l tenant 10.0.0.7"},
+		"as the platform":                    {me: platform, logins: two[:1], ssh: "-l tenant 10.0.0.7"},
+		"several nodes":                      {me: tenant, logins: two, says: "error: bad_usage: allocation alc-1 has 2 nodes (name one with --node: gpu-1, gpu-2)", status: exitUsage},
+		"no such node":                       {me: tenant, logins: two, args: []string{"--node", "gpu-3"}, says: "error: node_not_found: ", status: exitNotFound},
+		"an ended allocation":                {me: tenant, says: "error: allocation_not_active: ", status: exitRefused},
+		"an option for an address":           {me: tenant, logins: []api.AllocationLogin{gpu(1, "-oProxyCommand=id")}, says: "error: address_invalid: ", status: exitFailed},
+		"a user in an address":               {me: tenant, logins: []api.AllocationLogin{gpu(1, "root@10.0.0.7")}, says: "error: address_invalid: ", status: exitFailed},
+		"out of reach of the platform":       {me: platform, logins: two[:1], away: true, says: "gpu-1 is not reachable at 10.0.0.7 port 22 from here: opening a terminal", status: exitNotFound},
+		"out of reach, and arguments":        {me: platform, logins: two[:1], away: true, args: []string{"--", "-v"}, says: "error: node_unreachable: ", status: exitFailed},
+		"words without a dash":               {me: tenant, logins: two[:1], args: []string{"nvidia-smi"}, says: "error: bad_usage: ", status: exitUsage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newFakeBroker(t)
+			home := t.TempDir()
+			if err := b.writeClient(home); err != nil {
+				t.Fatal(err)
+			}
+			status := "active"
+			if len(row.logins) == 0 {
+				status = "releasing"
+			}
+			v := api.Allocation{ID: "alc-1", ProjectID: "prj-1", Status: status, Site: "dc1", Logins: row.logins}
+			b.answer("GET /whoami", http.StatusOK, row.me)
+			b.answer("GET /projects/prj-1/allocations/alc-1", http.StatusOK, encoded(v))
+			b.answer("GET /allocations/alc-1", http.StatusOK, encoded(api.PlatformAllocation{Allocation: v}))
+			var out, errs bytes.Buffer
+			var ran []string
+			env := nowhere(&out, &errs)
+			env.reaches = func(_ context.Context, address string) bool { return !row.away && address == "10.0.0.7:22" }
+			env.become = func(program string, args ...string) error {
+				ran = append([]string{program}, args...)
+				return nil
+			}
+			got := run(t.Context(), append([]string{"--config", home + "/client.yaml", "allocation", "ssh", "alc-1"}, row.args...), env)
+			want := ""
+			if row.ssh != "" {
+				want = "ssh " + row.ssh
+			}
+			if strings.Join(ran, " ") != want || got != row.status || !strings.Contains(errs.String(), row.says) {
+				t.Errorf("status %d, ran %q, wrote %s; want status %d, %q, %q", got, ran, errs.String(), row.status, want, row.says)
+			}
+			opened := slices.ContainsFunc(b.requests(), func(r request) bool {
+				return r.line == "POST /terminals" && strings.Contains(r.body, `"node":"dc1/gpu-1"`) && strings.Contains(r.body, `"allocation_id":"alc-1"`)
+			})
+			if wants := row.me == platform && row.away && row.args == nil; opened != wants {
+				t.Errorf("a terminal was asked for: %t, want %t", opened, wants)
+			}
+		})
+	}
+}
+
+// A program that this process becomes does not get the token of the broker.
+func TestAProgramGetsNoToken(t *testing.T) {
+	if got := withoutToken([]string{"A=1", "HOSTLER_TOKEN=hso_secret", "HOSTLER_TOKEN_FILE=f"}); !slices.Equal(got, []string{"A=1", "HOSTLER_TOKEN_FILE=f"}) {
+		t.Errorf("%q", got)
+	}
+	if err := become("no-such-program-anywhere"); err == nil || !strings.Contains(err.Error(), "cannot run no-such-program-anywhere") {
+		t.Error(err)
+	}
+}
