@@ -23,7 +23,7 @@ import (
 // and the node's SSH server, asked at the node's own address, accepts the user's keys. It changes
 // nothing.
 func CheckLogin(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
-	s := server{port: "22", own: interfaceAddresses}
+	s := server{port: "22", own: interfaceAddresses, routed: routedAddresses}
 	result, err := s.checkLogin(ctx, r.Host, r.Params.(*taskcatalog.CheckLoginParams))
 	if err != nil {
 		return nil, taskcatalog.Report{}, err
@@ -35,6 +35,8 @@ func CheckLogin(ctx context.Context, r *host.Run) (any, taskcatalog.Report, erro
 type server struct {
 	port string
 	own  func() ([]netip.Addr, error) // the node's addresses
+	// routed are the addresses from which the node reaches other networks.
+	routed func() []netip.Addr
 }
 
 func (s server) checkLogin(ctx context.Context, h *host.Host, p *taskcatalog.CheckLoginParams) (*taskcatalog.CheckLoginResult, error) {
@@ -103,7 +105,9 @@ func asProvisioned(h *host.Host, p *taskcatalog.CheckLoginParams, keys []byte) e
 }
 
 // addresses are those at which the server is asked: the named one, which must be the node's own, or
-// all but loopback and link-local ones.
+// all but loopback and link-local ones. Those from which the node reaches other networks come first: a
+// server that listens at all addresses listens at those of bridges for containers, too, which nobody
+// reaches from outside.
 func (s server) addresses(named string) ([]netip.Addr, error) {
 	own, err := s.own()
 	if err != nil {
@@ -121,7 +125,26 @@ func (s server) addresses(named string) ([]netip.Addr, error) {
 	if len(own) == 0 {
 		return nil, taskcatalog.Errorf("no_address", "the node has no address at which its user could log in (look at its network)")
 	}
-	return own, nil
+	first := s.routed()
+	isFirst := func(a netip.Addr) bool { return slices.Contains(first, a) }
+	rest := slices.DeleteFunc(slices.Clone(own), isFirst)
+	return append(slices.DeleteFunc(own, func(a netip.Addr) bool { return !isFirst(a) }), rest...), nil
+}
+
+// routedAddresses asks the kernel from which addresses it would send to networks that exist nowhere.
+// Nothing is sent. Without a default route there are none.
+func routedAddresses() (out []netip.Addr) {
+	for _, nowhere := range []string{"192.0.2.1:9", "[2001:db8::1]:9"} {
+		conn, err := net.Dial("udp", nowhere)
+		if err != nil {
+			continue
+		}
+		if a, is := conn.LocalAddr().(*net.UDPAddr); is {
+			out = append(out, a.AddrPort().Addr().Unmap())
+		}
+		_ = conn.Close()
+	}
+	return out
 }
 
 func interfaceAddresses() ([]netip.Addr, error) {

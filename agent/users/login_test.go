@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -67,7 +68,7 @@ func sshd(t *testing.T, takes func(user string, key ssh.PublicKey) bool) (at ser
 	_, port, err := net.SplitHostPort(l.Addr().String())
 	hosttest.OK(t, err)
 	own := func() ([]netip.Addr, error) { return []netip.Addr{netip.MustParseAddr("127.0.0.1")}, nil }
-	return server{port: port, own: own}, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(hostSigner.PublicKey())))
+	return server{port: port, own: own, routed: routedAddresses}, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(hostSigner.PublicKey())))
 }
 
 func TestALoginIsProvenByTheServerWithoutTheUsersPrivateKey(t *testing.T) {
@@ -91,6 +92,25 @@ func TestALoginIsProvenByTheServerWithoutTheUsersPrivateKey(t *testing.T) {
 	}
 	if n := asked.Load(); n != 2 {
 		t.Errorf("the server was asked for %d keys: one of each type is enough", n)
+	}
+}
+
+// The tenant is told the address that is proven first. Nobody reaches a bridge for containers from outside.
+func TestTheServerIsAskedFirstWhereOthersReachIt(t *testing.T) {
+	at := netip.MustParseAddr
+	s := server{
+		own: func() ([]netip.Addr, error) {
+			return []netip.Addr{at("127.0.0.1"), at("172.17.0.1"), at("10.0.0.7"), at("169.254.3.1"), at("fe80::7"), at("fd00::7")}, nil
+		},
+		routed: func() []netip.Addr { return []netip.Addr{at("10.0.0.7"), at("192.0.2.9")} },
+	}
+	got, err := s.addresses("")
+	if want := []netip.Addr{at("10.0.0.7"), at("172.17.0.1"), at("fd00::7")}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+	s.routed = func() []netip.Addr { return nil }
+	if got, err := s.addresses(""); err != nil || len(got) != 3 || got[0] != at("172.17.0.1") {
+		t.Errorf("without a default route: %v, %v", got, err)
 	}
 }
 
