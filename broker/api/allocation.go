@@ -61,6 +61,7 @@ type PlatformAllocationList struct {
 type AllocationTimeline struct {
 	AllocationID string                    `json:"allocation_id"`
 	Items        []AllocationTimelineEvent `json:"items" doc:"at most the newest 200"`
+	Next         string                    `json:"next" doc:"always empty: there is one page"`
 	Earlier      bool                      `json:"earlier" doc:"older items were left out"`
 }
 
@@ -76,6 +77,7 @@ type AllocationTimelineEvent struct {
 // the oldest first. Each turnover is of one node.
 type AllocationCertificateList struct {
 	Items []AllocationCertificate `json:"items"`
+	Next  string                  `json:"next" doc:"always empty: there is one page"`
 }
 
 // AllocationCertificate is a certificate as the tenant of an allocation may see it.
