@@ -14,8 +14,11 @@ type Work struct {
 	AllocationID string   `json:"allocation_id"`
 	Tenant       string   `json:"tenant"` // the project's id
 	NodeIDs      []string `json:"node_ids"`
-	// Ready are the nodes that have the tenant's account, and have proven that it can log in.
+	// Ready are the nodes that have the tenant's account, and have proven that it can log in, but for the
+	// unproven ones.
 	Ready []string `json:"ready,omitempty"`
+	// Unproven are the ready nodes whose agents are of a release that cannot prove a login.
+	Unproven []string `json:"unproven,omitempty"`
 	// Unfit are the nodes whose agent failed or refused to make the account or to prove the login, in any
 	// attempt.
 	Unfit []string `json:"unfit,omitempty"`

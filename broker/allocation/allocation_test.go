@@ -1,6 +1,7 @@
 package allocation_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/allocation"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/chain/chaintest"
 	"github.com/hostler/hostler/broker/turnover/turnovertest"
@@ -56,6 +58,22 @@ func TestAReleaseWaitsForAPlace(t *testing.T) {
 	w.clean("a-1")
 	if took := w.clock.Now().Sub(begun); w.full > 0 || took < 500*10*time.Second/2 {
 		t.Errorf("%d places are still to be refused after %v", w.full, took)
+	}
+}
+
+// The agent of an earlier release cannot prove a login. Its node is given all the same, without a proof.
+func TestAnAgentOfAnEarlierReleaseProvesNoLogin(t *testing.T) {
+	w := newWorld(t)
+	a := w.ask("a-1", 2)
+	w.old = a.NodeIDs[0]
+	w.settle()
+	w.stands("a-1", broker.AllocationActive, "")
+	if len(w.proven) != 1 || !strings.HasPrefix(w.proven[0], a.NodeIDs[1]) {
+		t.Errorf("logins proven: %v", w.proven)
+	}
+	var state allocation.Work
+	if r := w.runs(broker.ProvisionKind); len(r) != 1 || json.Unmarshal(r[0].State, &state) != nil || !slices.Equal(state.Unproven, []string{w.old}) {
+		t.Errorf("the run says %+v", state)
 	}
 }
 

@@ -49,12 +49,14 @@ func (c *Chains) provisionUsers(ctx context.Context, r *run, a broker.Allocation
 	case waits != nil:
 		return waits
 	}
-	r.Note(map[string]any{"nodes": len(r.State.Ready), "keys": len(keys)}, "the tenant can log in to %d nodes", len(r.State.Ready))
+	r.Note(map[string]any{"nodes": len(r.State.Ready), "keys": len(keys), "unproven": r.State.Unproven},
+		"the tenant has accounts on %d nodes; %d of them did not prove the login, because their agents cannot", len(r.State.Ready), len(r.State.Unproven))
 	return nil
 }
 
 // letIn makes the account on a node, and has the node prove the login at the address that the tenant
-// is shown. Ended is whether a task of the node's has ended.
+// is shown. Ended is whether a task of the node's has ended. A broker serves agents of earlier releases: a
+// node whose agent does not know the proof is given without one, and the tenant sees no host key of it.
 func (c *Chains) letIn(ctx context.Context, r *run, a broker.Allocation, nodeID, address string, keys []string) (ended bool, err error) {
 	if k, err := c.task(ctx, r, nodeID, "allocation.provision_user", taskcatalog.ProvisionUserParams{
 		AllocationID: a.ID, Username: broker.AllocationAccount, SSHKeys: keys, Tenant: r.State.Tenant,
@@ -64,6 +66,12 @@ func (c *Chains) letIn(ctx context.Context, r *run, a broker.Allocation, nodeID,
 	k, err := c.task(ctx, r, nodeID, "allocation.check_login", taskcatalog.CheckLoginParams{
 		AllocationID: a.ID, Username: broker.AllocationAccount, SSHKeys: keys, Address: address,
 	})
+	if f, is := errors.AsType[*chain.Failure](err); is && k.ID == "" && f.Code == "task_type_unsupported" {
+		if !slices.Contains(r.State.Unproven, nodeID) {
+			r.State.Unproven = append(r.State.Unproven, nodeID)
+		}
+		return true, nil
+	}
 	if err != nil {
 		return k.ID != "" && k.Status.Ended(), err
 	}

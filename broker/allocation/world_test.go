@@ -42,6 +42,7 @@ type world struct {
 	held    map[string]*chain.Record
 	refuse  string
 	full    int    // how often no place is free
+	old     string // a node whose agent cannot prove a login
 	refuses string // a node whose agent refuses the account
 	resumed []string
 	// replaces is a node whose stopped turnover a reimage is about to replace.
@@ -226,6 +227,9 @@ func (w *world) Request(ctx context.Context, t taskstage.Task) (broker.Task, err
 		if len(m.Users) == 0 && !w.book.LetIn(t.NodeID, w.of(t.NodeID), "p-1", false) {
 			return broker.Task{}, broker.Errorf(broker.Refused, "node_status", "cannot hand out node %s: it is %s", t.NodeID, m.Status)
 		}
+	}
+	if t.Type == "allocation.check_login" && w.old == t.NodeID {
+		return broker.Task{}, broker.Errorf(broker.Refused, "task_type_unsupported", "the agent of node %s does not support %s", t.NodeID, t.Type)
 	}
 	return w.book.Request(ctx, t)
 }

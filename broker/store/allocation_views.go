@@ -10,7 +10,7 @@ import (
 type AllocationLogin struct {
 	NodeID   string
 	Hostname string
-	Address  string // as MAAS reports it, or at which the node proved the login; empty: not known
+	Address  string // at which the node proved the login, else as MAAS reports it; empty: not known
 	HostKey  string // of the node's SSH server, as a line without a host name; empty: not proven yet
 }
 
@@ -30,7 +30,7 @@ func (db *DB) AllocationLogins(ctx context.Context, ids []string) (map[string][]
 		err = row.Scan(&id, &l.NodeID, &l.Hostname, &l.Address, &l.HostKey)
 		out[id] = append(out[id], l)
 		return none, err
-	}, `SELECT c.allocation_id, n.id, n.hostname, COALESCE(NULLIF(s.host, ''), c.login_address), c.host_key FROM allocation_claims c JOIN nodes n ON n.id = c.node_id
+	}, `SELECT c.allocation_id, n.id, n.hostname, COALESCE(NULLIF(c.login_address, ''), s.host, ''), c.host_key FROM allocation_claims c JOIN nodes n ON n.id = c.node_id
 		LEFT JOIN node_maas_state s ON s.node_id = c.node_id`+w.String()+` ORDER BY n.hostname, n.id`, w.Args...)
 	return out, err
 }
