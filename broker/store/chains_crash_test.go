@@ -26,8 +26,8 @@ const (
 )
 
 // crashChain creates a file in each stage, if the stage has none yet. Each file has a unique name,
-// so that a second file is noticed.
-func crashChain(dir string) chain.Chain[chaintest.ScriptState] {
+// so that a second file is noticed. At is called before and after each file.
+func crashChain(dir string, at func(key string)) chain.Chain[chaintest.ScriptState] {
 	c := chain.Chain[chaintest.ScriptState]{Kind: chaintest.ScriptKind}
 	for _, name := range []string{"a", "b", "c"} {
 		there := func(id string) ([]string, error) { return filepath.Glob(filepath.Join(dir, id+"-"+name+"-*")) }
@@ -39,12 +39,12 @@ func crashChain(dir string) chain.Chain[chaintest.ScriptState] {
 				return len(files) > 0, err
 			},
 			Do: func(_ context.Context, r *chain.Run[chaintest.ScriptState]) error {
-				fmt.Println(r.Key())
+				at(r.Key())
 				f, err := os.CreateTemp(dir, r.ID+"-"+name+"-*")
 				if err != nil {
 					return err
 				}
-				fmt.Println(r.Key())
+				at(r.Key())
 				return f.Close()
 			},
 		})
@@ -52,7 +52,8 @@ func crashChain(dir string) chain.Chain[chaintest.ScriptState] {
 	return c
 }
 
-// runUntilKilled is a broker that runs chains and prints its position at each stage.
+// runUntilKilled is a broker that runs chains, prints its position at each stage, and goes on when it
+// reads a byte. Left to itself it would end all runs before a slow machine kills it.
 func runUntilKilled(url string) {
 	offset, err := time.ParseDuration(os.Getenv(crashRunsOffset))
 	if err != nil {
@@ -62,7 +63,11 @@ func runUntilKilled(url string) {
 	if err != nil {
 		panic(err)
 	}
-	e, err := chain.New(db, chaintest.ScriptClasses, chain.Options{Workers: 4}, crashChain(os.Getenv(crashRunsDir)))
+	at := func(key string) {
+		fmt.Println(key)
+		_, _ = os.Stdin.Read(make([]byte, 1))
+	}
+	e, err := chain.New(db, chaintest.ScriptClasses, chain.Options{Workers: 4}, crashChain(os.Getenv(crashRunsDir), at))
 	if err != nil {
 		panic(err)
 	}
@@ -76,7 +81,7 @@ func TestRunsOutliveTheirBrokers(t *testing.T) {
 		t.Run(engine, func(t *testing.T) {
 			url, dir := storetest.URL(t, engine), t.TempDir()
 			db := storetest.Reopen(t, url, nil)
-			e, err := chain.New(db, chaintest.ScriptClasses, chain.Options{}, crashChain(dir))
+			e, err := chain.New(db, chaintest.ScriptClasses, chain.Options{}, crashChain(dir, func(string) {}))
 			ok(t, err)
 			for i := range crashRuns {
 				_, err := e.Start(ctx, chain.Start{ID: fmt.Sprintf("r%02d", i), Kind: chaintest.ScriptKind, Site: "dc1", State: chaintest.ScriptState{}})
@@ -99,10 +104,16 @@ func killRunsAfter(t *testing.T, url, dir string, offset time.Duration, lines in
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	ok(t, err)
+	in, err := cmd.StdinPipe()
+	ok(t, err)
 	ok(t, cmd.Start())
 	scan := bufio.NewScanner(out)
 	for range lines {
-		scan.Scan()
+		if !scan.Scan() {
+			t.Fatal("the broker ended by itself")
+		}
+		_, err := in.Write([]byte{'\n'})
+		ok(t, err)
 	}
 	ok(t, cmd.Process.Kill())
 	for scan.Scan() { // its output before the kill
@@ -115,7 +126,7 @@ func killRunsAfter(t *testing.T, url, dir string, offset time.Duration, lines in
 func finishRuns(t *testing.T, url, dir string) {
 	t.Helper()
 	db := storetest.Reopen(t, url, func() time.Time { return time.Now().Add(24 * time.Hour) })
-	e, err := chain.New(db, chaintest.ScriptClasses, chain.Options{}, crashChain(dir))
+	e, err := chain.New(db, chaintest.ScriptClasses, chain.Options{}, crashChain(dir, func(string) {}))
 	ok(t, err)
 	for worked := true; worked; {
 		worked, err = e.Step(ctx)
