@@ -30,6 +30,9 @@ const Overdue = wire.MaxWait + 25*time.Second
 type Fleet struct {
 	Heard map[string]int
 	Nodes []broker.Node
+	// ReadAt is when Nodes were there; zero: at the time of the judgement. A node that is silent by
+	// ReadAt does not come back, although it was heard shortly before the judgement began.
+	ReadAt time.Time
 }
 
 // Change is a node's next status.
@@ -88,6 +91,10 @@ func Judge(now, hearing time.Time, f Fleet, p Policy) (changes []Change, alerts 
 		gone    []Change
 	}
 	sites := map[string]*site{}
+	readAt := now
+	if f.ReadAt.After(now) {
+		readAt = f.ReadAt
+	}
 	for _, n := range f.Nodes {
 		s := sites[n.Site]
 		if s == nil {
@@ -111,7 +118,7 @@ func Judge(now, hearing time.Time, f Fleet, p Policy) (changes []Change, alerts 
 					fmt.Sprintf("no contact for %v", silence.Round(time.Second)),
 				})
 			}
-		case n.Status == broker.Offline && now.Sub(n.LastAgentContactAt) > p.Silence:
+		case n.Status == broker.Offline && readAt.Sub(n.LastAgentContactAt) > p.Silence:
 			s.offline++
 		case n.Status == broker.Offline && !n.TurnoverOwed:
 			changes = append(changes, Change{n.ID, broker.Offline, broker.Active, "heard again"})

@@ -109,6 +109,15 @@ func TestTheRulesOfSilence(t *testing.T) {
 	}
 }
 
+// A look that began before a node fell silent, and read it afterwards, does not bring it back.
+func TestANodeThatFellSilentDuringALookStaysOffline(t *testing.T) {
+	f := counted(site("a", 1, broker.Offline, 30*time.Second))
+	f.ReadAt = noon.Add(5 * time.Minute)
+	if changes, _ := Judge(noon, noon.Add(-time.Hour), f, DefaultPolicy); len(changes) > 0 {
+		t.Errorf("changes: %+v", changes)
+	}
+}
+
 func TestPollsHaveStoppedWhenNobodyIsHeard(t *testing.T) {
 	for _, tt := range []struct {
 		name  string

@@ -50,6 +50,7 @@ func (w *Watch) Look(ctx context.Context) error {
 		w.hearing = time.Time{} // contacts meanwhile were not recorded
 		return err
 	}
+	fleet.ReadAt = w.Now()
 	alert, stopped := Stopped(now, fleet, w.Policy)
 	if w.hearing.IsZero() || stopped {
 		w.hearing = now
