@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/crypto/ssh"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
@@ -215,15 +214,6 @@ func (a *app) showAllocation(v *seenAllocation) error {
 		}
 		pairs(p, "Labels", v.Labels)
 	})
-}
-
-// hostKeyFingerprint is what ssh shows of a key at the first login; empty: the key is not known.
-func hostKeyFingerprint(line string) string {
-	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
-	if err != nil {
-		return ""
-	}
-	return ssh.FingerprintSHA256(key)
 }
 
 // ifReached is a moment; empty: it was not reached.

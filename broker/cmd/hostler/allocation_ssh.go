@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,10 +34,10 @@ must be named (--node) if the allocation has several.
 With a token of the platform, a node that is not reachable from here gets a terminal
 through the broker instead, as by hostler terminal. A tenant's token opens no terminal.
 
-Hostler does not know the SSH host keys of nodes, and passes none to ssh. The check of
-ssh itself stays on: it asks about a new key and refuses a changed one. A node has new
-keys after a reimage; compare them with the platform's operators, then remove the old
-one (ssh-keygen -R ADDRESS).`,
+ssh accepts the host key that the node proved to have (HOST KEY of hostler allocation
+show), and no other one. The key is kept beside the contexts, in known_hosts. Without a
+proven key the check of ssh stays as you have it: it asks about a new key, and refuses
+a changed one.`,
 		Example: "  hostler allocation ssh alc-019c4e6a2f1k7m2q4s6t8w\n" +
 			"  hostler allocation ssh alc-019c4e6a2f1k7m2q4s6t8w --node gpu-07 -- -L 8888:localhost:8888\n" +
 			"  hostler allocation ssh alc-019c4e6a2f1k7m2q4s6t8w --node gpu-07 -- nvidia-smi",
@@ -89,7 +90,11 @@ func (a *app) sshTo(ctx context.Context, project, id, node string, more []string
 		}
 		return a.openTerminal(ctx, api.TerminalStart{Node: at, AllocationID: v.ID})
 	}
-	return a.become("ssh", append([]string{"-l", l.Username, host}, more...)...)
+	options, err := a.hostKeyOptions(v.ID, l)
+	if err != nil {
+		return err
+	}
+	return a.become("ssh", slices.Concat(options, []string{"-l", l.Username, host}, more)...)
 }
 
 // loginOf finds the login of a node; without a hostname, of the only node.

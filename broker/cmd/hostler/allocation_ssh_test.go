@@ -5,10 +5,14 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 )
 
@@ -82,6 +86,48 @@ func TestSSHGetsTheNodeOfTheAllocation(t *testing.T) {
 				t.Errorf("a terminal was asked for: %t, want %t", opened, wants)
 			}
 		})
+	}
+}
+
+// ssh itself takes the options: the proven key, under a name of its own, in a file whose path has what
+// ssh would split or expand.
+func TestSSHAcceptsTheProvenHostKeyAlone(t *testing.T) {
+	const line = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIIA2gT4F2m5C1yqXZ7u0cSxkq1sBzqH4q5l0S9m3v0aA"
+	home := filepath.Join(t.TempDir(), `a b "c" %h`)
+	a := &app{processEnv: processEnv{getenv: func(name string) string {
+		return map[string]string{"XDG_CONFIG_HOME": home}[name]
+	}}}
+	options, err := a.hostKeyOptions("alc-1", api.AllocationLogin{Hostname: "gpu-1", HostKey: line + " a comment"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(home, "hostler", "known_hosts", "alc-1.gpu-1")
+	if kept, err := os.ReadFile(file); err != nil || string(kept) != "alc-1.gpu-1 "+line+"\n" {
+		t.Errorf("kept %q: %v", kept, err)
+	}
+	said, err := exec.CommandContext(t.Context(), "ssh", append([]string{"-F", "none", "-G"}, append(options, "10.0.0.7")...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"hostkeyalias alc-1.gpu-1", "stricthostkeychecking true", "userknownhostsfile " + file} {
+		if !strings.Contains(string(said), "\n"+want+"\n") {
+			t.Errorf("ssh does not say %q: %s", want, said)
+		}
+	}
+	for name, l := range map[string]api.AllocationLogin{
+		"a second line":     {Hostname: "gpu-1", HostKey: line + "\n* " + line},
+		"no key":            {Hostname: "gpu-1", HostKey: "rubbish"},
+		"a path for a name": {Hostname: "../gpu-1", HostKey: line},
+	} {
+		if options, err := a.hostKeyOptions("alc-1", l); err == nil || broker.AsError(err).Code != "host_key_invalid" {
+			t.Errorf("%s: %q, %v", name, options, err)
+		}
+	}
+	if options, err := a.hostKeyOptions("../alc-1", api.AllocationLogin{Hostname: "gpu-1", HostKey: line}); err == nil {
+		t.Errorf("a path for an id: %q", options)
+	}
+	if options, err := a.hostKeyOptions("alc-1", api.AllocationLogin{Hostname: "gpu-1"}); err != nil || options != nil {
+		t.Errorf("without a key: %q, %v", options, err)
 	}
 }
 
