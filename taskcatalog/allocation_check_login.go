@@ -14,8 +14,8 @@ type CheckLoginParams struct {
 	AllocationID string   `json:"allocation_id" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
 	Username     string   `json:"username" jsonschema:"pattern=^[a-z_][a-z0-9_-]{0\\,30}$"`
 	SSHKeys      []string `json:"ssh_keys" jsonschema:"minItems=1,maxItems=64"`
-	// Address is the node's own address at which the user is told to log in. Empty: any address of the
-	// node but loopback.
+	// Address is where MAAS has the node. If it is not an address of the node, or empty, the node chooses
+	// one of its own.
 	Address string `json:"address,omitempty" jsonschema:"maxLength=45"`
 }
 

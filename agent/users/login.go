@@ -34,7 +34,7 @@ func CheckLogin(ctx context.Context, r *host.Run) (any, taskcatalog.Report, erro
 // server is where the node's SSH server is looked for.
 type server struct {
 	port string
-	own  func() ([]netip.Addr, error) // the node's addresses
+	own  func() ([]netip.Addr, error) // the node's addresses that others may reach
 	// routed are the addresses from which the node reaches other networks.
 	routed func() []netip.Addr
 }
@@ -84,7 +84,7 @@ func asProvisioned(h *host.Host, p *taskcatalog.CheckLoginParams, keys []byte) e
 		return err
 	}
 	if !there || user.UID != a.UID || user.GID != a.GID || user.Home != a.Home {
-		return changed("its entry is %+v", user)
+		return changed("its entry in /etc/passwd has uid %d, gid %d and home %q", user.UID, user.GID, user.Home)
 	}
 	dir := path.Join(a.Home, ".ssh")
 	file := path.Join(dir, "authorized_keys")
@@ -104,31 +104,24 @@ func asProvisioned(h *host.Host, p *taskcatalog.CheckLoginParams, keys []byte) e
 	return nil
 }
 
-// addresses are those at which the server is asked: the named one, which must be the node's own, or
-// all but loopback and link-local ones. Those from which the node reaches other networks come first: a
-// server that listens at all addresses listens at those of bridges for containers, too, which nobody
-// reaches from outside.
+// addresses are those at which the server is asked: the named one alone, if it is the node's own. MAAS
+// may still have the address of the node's last system; then all of the node's own are asked. Those from
+// which the node reaches other networks come first: a server that listens at all addresses listens at
+// those of bridges for containers, too, which nobody reaches from outside.
 func (s server) addresses(named string) ([]netip.Addr, error) {
 	own, err := s.own()
 	if err != nil {
 		return nil, err
 	}
-	if named != "" {
-		a, err := netip.ParseAddr(named)
-		if err != nil || !slices.Contains(own, a.Unmap()) {
-			return nil, taskcatalog.Errorf("address_not_own", "the node does not have the address %q, at which its user is told to log in (its addresses are %v)",
-				taskcatalog.Clean(named, 45), own)
-		}
-		return []netip.Addr{a.Unmap()}, nil
-	}
-	own = slices.DeleteFunc(own, func(a netip.Addr) bool { return !a.IsGlobalUnicast() })
 	if len(own) == 0 {
 		return nil, taskcatalog.Errorf("no_address", "the node has no address at which its user could log in (look at its network)")
 	}
-	first := s.routed()
-	isFirst := func(a netip.Addr) bool { return slices.Contains(first, a) }
-	rest := slices.DeleteFunc(slices.Clone(own), isFirst)
-	return append(slices.DeleteFunc(own, func(a netip.Addr) bool { return !isFirst(a) }), rest...), nil
+	if a, err := netip.ParseAddr(named); err == nil && slices.Contains(own, a.Unmap()) {
+		return []netip.Addr{a.Unmap()}, nil
+	}
+	routed := s.routed()
+	others := slices.DeleteFunc(slices.Clone(own), func(a netip.Addr) bool { return slices.Contains(routed, a) })
+	return append(slices.DeleteFunc(own, func(a netip.Addr) bool { return slices.Contains(others, a) }), others...), nil
 }
 
 // routedAddresses asks the kernel from which addresses it would send to networks that exist nowhere.
@@ -147,6 +140,7 @@ func routedAddresses() (out []netip.Addr) {
 	return out
 }
 
+// interfaceAddresses are the node's addresses but for loopback and link-local ones.
 func interfaceAddresses() ([]netip.Addr, error) {
 	all, err := net.InterfaceAddrs()
 	if err != nil {
@@ -154,7 +148,7 @@ func interfaceAddresses() ([]netip.Addr, error) {
 	}
 	var out []netip.Addr
 	for _, a := range all {
-		if p, err := netip.ParsePrefix(a.String()); err == nil {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().IsGlobalUnicast() {
 			out = append(out, p.Addr().Unmap())
 		}
 	}

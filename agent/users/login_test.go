@@ -35,8 +35,7 @@ func ed25519Key(t *testing.T) (ssh.PublicKey, string) {
 	return keyLine(t, private, err)
 }
 
-// sshd serves SSH on loopback, and takes the users' keys for which takes is true. Done returns the
-// number of connections that logged in.
+// sshd serves SSH on loopback, and takes the users' keys for which takes is true.
 func sshd(t *testing.T, takes func(user string, key ssh.PublicKey) bool) (at server, hostKey string) {
 	t.Helper()
 	_, private, err := ed25519.GenerateKey(rand.Reader)
@@ -100,17 +99,35 @@ func TestTheServerIsAskedFirstWhereOthersReachIt(t *testing.T) {
 	at := netip.MustParseAddr
 	s := server{
 		own: func() ([]netip.Addr, error) {
-			return []netip.Addr{at("127.0.0.1"), at("172.17.0.1"), at("10.0.0.7"), at("169.254.3.1"), at("fe80::7"), at("fd00::7")}, nil
+			return []netip.Addr{at("172.17.0.1"), at("10.0.0.7"), at("fd00::7")}, nil
 		},
 		routed: func() []netip.Addr { return []netip.Addr{at("10.0.0.7"), at("192.0.2.9")} },
 	}
 	got, err := s.addresses("")
-	if want := []netip.Addr{at("10.0.0.7"), at("172.17.0.1"), at("fd00::7")}; err != nil || !slices.Equal(got, want) {
+	want := []netip.Addr{at("10.0.0.7"), at("172.17.0.1"), at("fd00::7")}
+	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, %v; want %v", got, err, want)
+	}
+	if got, err := s.addresses("10.0.0.3"); err != nil || !slices.Equal(got, want) {
+		t.Errorf("MAAS has the address of the last system: %v, %v; want %v", got, err, want)
+	}
+	if got, err := s.addresses("fd00::7"); err != nil || !slices.Equal(got, want[2:]) {
+		t.Errorf("MAAS has an address of the node: %v, %v", got, err)
 	}
 	s.routed = func() []netip.Addr { return nil }
 	if got, err := s.addresses(""); err != nil || len(got) != 3 || got[0] != at("172.17.0.1") {
 		t.Errorf("without a default route: %v, %v", got, err)
+	}
+}
+
+// Whoever is told a loopback address, or one that only the node's own link knows, does not reach the node.
+func TestOnlyAddressesThatOthersReachCount(t *testing.T) {
+	all, err := interfaceAddresses()
+	hosttest.OK(t, err)
+	for _, a := range all {
+		if a.IsLoopback() || a.IsLinkLocalUnicast() {
+			t.Errorf("%s counts", a)
+		}
 	}
 }
 
@@ -131,11 +148,8 @@ func TestALoginThatIsNotProvenIsRefused(t *testing.T) {
 			hosttest.OK(t, err)
 			hosttest.OK(t, l.Close())
 		}},
-		"the address is another machine's": {takes: true, code: "address_not_own", saying: "192.0.2.7", spoil: func(_ *testing.T, _ *host.Host, _ string, _ *server, p *taskcatalog.CheckLoginParams) {
-			p.Address = "192.0.2.7"
-		}},
-		"the node has no address of its own": {takes: true, code: "no_address", saying: "no address", spoil: func(_ *testing.T, _ *host.Host, _ string, _ *server, p *taskcatalog.CheckLoginParams) {
-			p.Address = ""
+		"the node has no address": {takes: true, code: "no_address", saying: "no address", spoil: func(_ *testing.T, _ *host.Host, _ string, s *server, _ *taskcatalog.CheckLoginParams) {
+			s.own = func() ([]netip.Addr, error) { return nil, nil }
 		}},
 		"another allocation": {takes: true, code: "allocation_unknown", saying: "a-2", spoil: func(_ *testing.T, _ *host.Host, _ string, _ *server, p *taskcatalog.CheckLoginParams) {
 			p.AllocationID = "a-2"

@@ -47,7 +47,8 @@ type Records interface {
 	// Keys are the public keys of an allocation, a line each. Code: ssh_key_not_found, for a key that
 	// is no live key of a live member any more.
 	Keys(ctx context.Context, a broker.Allocation) ([]string, error)
-	// Addresses are where the tenant is told to log in, by node. An address that is not known is missing.
+	// Addresses are where MAAS has the nodes, by node, or where a login was proven before. An address that
+	// is not known is missing.
 	Addresses(ctx context.Context, a broker.Allocation) (map[string]string, error)
 	// NoteLogin records what a node proved: the address, and the key of its SSH server as a line.
 	NoteLogin(ctx context.Context, a broker.Allocation, nodeID string, proof taskcatalog.CheckLoginResult) error

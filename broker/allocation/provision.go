@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/hostler/hostler/broker"
@@ -49,13 +50,16 @@ func (c *Chains) provisionUsers(ctx context.Context, r *run, a broker.Allocation
 	case waits != nil:
 		return waits
 	}
-	r.Note(map[string]any{"nodes": len(r.State.Ready), "keys": len(keys), "unproven": r.State.Unproven},
-		"the tenant has accounts on %d nodes; %d of them did not prove the login, because their agents cannot", len(r.State.Ready), len(r.State.Unproven))
+	text := fmt.Sprintf("the tenant can log in to %d nodes", len(r.State.Ready)-len(r.State.Unproven))
+	if n := len(r.State.Unproven); n > 0 {
+		text += fmt.Sprintf(", and has accounts on %d nodes whose agents cannot prove the login (roll out the agent)", n)
+	}
+	r.Note(map[string]any{"nodes": len(r.State.Ready), "keys": len(keys), "unproven": r.State.Unproven}, "%s", text)
 	return nil
 }
 
-// letIn makes the account on a node, and has the node prove the login at the address that the tenant
-// is shown. Ended is whether a task of the node's has ended. A broker serves agents of earlier releases: a
+// letIn makes the account on a node, and has the node prove the login, at the address of MAAS if that is
+// the node's own. The tenant is shown the address of the proof. Ended is whether a task of the node's has ended. A broker serves agents of earlier releases: a
 // node whose agent does not know the proof is given without one, and the tenant sees no host key of it.
 func (c *Chains) letIn(ctx context.Context, r *run, a broker.Allocation, nodeID, address string, keys []string) (ended bool, err error) {
 	if k, err := c.task(ctx, r, nodeID, "allocation.provision_user", taskcatalog.ProvisionUserParams{

@@ -51,7 +51,8 @@ func (db *DB) OpenRuns(ctx context.Context, site string, begins ...string) (n in
 }
 
 // waitingReleases are the allocations whose release has come to the turnovers and has a node that needs one
-// and that no run has.
+// and that no run has. The first condition is that of the index tenant_allocations_moving, which only a
+// query with the same condition uses.
 const waitingReleases = ` FROM tenant_allocations a JOIN chain_locks h ON h.name = 'allocation/' || a.id JOIN chain_runs r ON r.id = h.run_id
 	WHERE a.status IN ('requested', 'provisioning', 'releasing') AND a.status = 'releasing' AND r.stage = 'turn_over' AND r.status IN ('pending', 'running')
 	AND EXISTS (SELECT 1 FROM allocation_claims k JOIN nodes n ON n.id = k.node_id WHERE k.allocation_id = a.id AND k.ended_at = 0
