@@ -266,13 +266,18 @@ func (v *revocation) ipc(ctx context.Context) error {
 	return err
 }
 
-// mounts detaches the mounts in the home, and the user's mounts elsewhere: a user may mount FUSE
-// without root. No file system is looked at. The step runs twice: before the processes are ended,
+// runtimeDir is where systemd mounts a file system of the user's while the user is logged in. A
+// program in the user's slice unmounts it, and is killed with all else that runs there.
+func (v *revocation) runtimeDir() string { return fmt.Sprintf("/run/user/%d", v.account.UID) }
+
+// mounts detaches the mounts in the home and of the runtime directory, and the user's mounts elsewhere:
+// a user may mount FUSE without root. No file system is looked at. The step runs twice: before the processes are ended,
 // since a process that waits for a dead FUSE does not die; and before the home is entered.
 func (v *revocation) mounts(context.Context) error {
 	return v.Host.Machine.DetachAll(func(all []machine.Mount) []machine.Mount {
 		return slices.DeleteFunc(all, func(mt machine.Mount) bool {
-			return mt.Point != v.account.Home && !machine.Under(mt.Point, v.account.Home) &&
+			inside := func(dir string) bool { return mt.Point == dir || machine.Under(mt.Point, dir) }
+			return !inside(v.account.Home) && !inside(v.runtimeDir()) &&
 				mt.User != strconv.FormatUint(uint64(v.account.UID), 10)
 		})
 	}, func(mt machine.Mount) {
@@ -290,9 +295,13 @@ func (v *revocation) firstMounts(ctx context.Context) error {
 	return nil
 }
 
-func (v *revocation) home(ctx context.Context) error {
-	t, err := v.Host.Machine.RemoveAll(ctx, v.account.Home, v.tree(machine.AllEntries))
-	return v.removed(checkFiles, v.account.Home, t, err)
+// home removes the home and the runtime directory.
+func (v *revocation) home(ctx context.Context) (all error) {
+	for _, dir := range []string{v.account.Home, v.runtimeDir()} {
+		t, err := v.Host.Machine.RemoveAll(ctx, dir, v.tree(machine.AllEntries))
+		all = errors.Join(all, v.removed(checkFiles, dir, t, err))
+	}
+	return all
 }
 
 // files removes the user's files elsewhere on local file systems. Each file system is swept on its

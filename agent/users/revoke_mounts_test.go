@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +24,7 @@ func TestWhatAUserMountedDoesNotKeepTheUserHere(t *testing.T) {
 	if !hosttest.Jail(t) {
 		return
 	}
-	for _, d := range []string{"/dev", "/etc/sudoers.d", "/home/alice/data", "/home/alice/more", "/srv/alice", "/srv/site", "/var/lib/systemd/linger"} {
+	for _, d := range []string{"/dev", "/etc/sudoers.d", "/home/alice/data", "/home/alice/more", "/srv/alice", "/srv/site", "/var/lib/systemd/linger", "/run/user/20077", "/run/user/20078"} {
 		hosttest.OK(t, os.MkdirAll(d, 0o755))
 	}
 	hosttest.Put(t, "/", "etc/passwd", "root:x:0:0::/root:/bin/sh\n") // the account was removed before the revoke
@@ -46,19 +47,26 @@ func TestWhatAUserMountedDoesNotKeepTheUserHere(t *testing.T) {
 	dead("/srv/alice", uid)
 	hosttest.OK(t, unix.Mount("tmpfs", "/home/alice/more", "tmpfs", 0, ""))
 	hosttest.OK(t, unix.Mount("tmpfs", "/srv/site", "tmpfs", 0, ""))
+	// The revoke kills what systemd runs in the user's slice to unmount the runtime directory.
+	hosttest.OK(t, unix.Mount("tmpfs", "/run/user/20077", "tmpfs", 0, fmt.Sprintf("uid=%d", uid)))
+	hosttest.OK(t, unix.Mount("tmpfs", "/run/user/20078", "tmpfs", 0, ""))
 	m, err := machine.Open("/")
 	hosttest.OK(t, err)
 	store := &hosttest.Ledger{}
 	h := &host.Host{Machine: m, Now: time.Now, Log: zap.NewNop(), Accounts: store, Marks: store, Systemd: &hosttest.Systemd{}}
 	hosttest.OK(t, store.Put(host.Account{AllocationID: "a-1", Username: "alice", UID: uid, GID: uid, Home: "/home/alice"}))
 	v := &revocation{Run: &host.Run{Host: h}, account: store.Accounts[0], ids: machine.UIDs{Own: uid}}
-	for name, do := range map[string]error{"mounts": v.mounts(t.Context()), "home": v.home(t.Context()), "files": v.files(t.Context())} {
-		if do != nil {
-			t.Errorf("%s: %v", name, do)
+	for _, s := range Steps {
+		if slices.Contains([]string{"mounts", "home", "files"}, s.Name) {
+			if err := s.do(v, t.Context()); err != nil {
+				t.Errorf("%s: %v", s.Name, err)
+			}
 		}
 	}
-	if hosttest.There("/", "home/alice") {
-		t.Error("the home is still there")
+	for _, gone := range []string{"home/alice", "run/user/20077"} {
+		if hosttest.There("/", gone) {
+			t.Errorf("/%s is still there", gone)
+		}
 	}
 	mounts, err := m.Mounts()
 	hosttest.OK(t, err)
@@ -66,7 +74,7 @@ func TestWhatAUserMountedDoesNotKeepTheUserHere(t *testing.T) {
 	for _, mt := range mounts {
 		left[mt.Point] = true
 	}
-	if left["/srv/alice"] || left["/home/alice/data"] || left["/home/alice/more"] || !left["/srv/site"] {
+	if left["/srv/alice"] || left["/home/alice/data"] || left["/home/alice/more"] || left["/run/user/20077"] || !left["/srv/site"] || !left["/run/user/20078"] {
 		t.Errorf("mounts are left, or too many are gone: %v", left)
 	}
 }
