@@ -116,7 +116,8 @@ func (x *tenant) moveIn(other *tenant) (a allocation) {
 	return a
 }
 
-// moveOut has the tenant release the allocation, and returns its certificate, verified offline.
+// moveOut has the tenant release the allocation, and returns its certificate. The tenant's receipt of it is
+// verified offline.
 func (x *tenant) moveOut(a allocation, trust string) (certificate string) {
 	x.t.Helper()
 	x.asks(&a, "allocation", "release", a.ID, "--yes", "--wait", "--timeout", "15m")
@@ -124,20 +125,23 @@ func (x *tenant) moveOut(a allocation, trust string) (certificate string) {
 		x.t.Fatalf("the allocation of %s is %+v", x.name, a)
 	}
 	file := x.Path(a.Certificates[0] + ".json")
-	x.hostler("certificate", "get", a.Certificates[0], "--out", file)
-	text, err := x.HostlerOffline(x.ctx, "certificate", "verify", file, "--trust", trust, "-o", "json")
+	text, err := x.HostlerAs(x.ctx, x.token, nil, "allocation", "certificate", a.ID, "--out", file)
+	if err == nil {
+		text, err = x.HostlerOffline(x.ctx, "certificate", "verify", file, "--trust", trust, "-o", "json")
+	}
 	var report struct {
-		Certificate struct {
-			Verdict struct {
+		Receipt struct {
+			AllocationID string `json:"allocation_id"`
+			Verdict      struct {
 				MeetsPolicy bool `json:"meets_policy"`
 			} `json:"verdict"`
-		} `json:"certificate"`
+		} `json:"receipt"`
 	}
 	if err == nil {
 		err = json.Unmarshal([]byte(text), &report)
 	}
-	if err != nil || !report.Certificate.Verdict.MeetsPolicy {
-		x.t.Errorf("the certificate of %s: %s: %v", x.name, text, err)
+	if err != nil || !report.Receipt.Verdict.MeetsPolicy || report.Receipt.AllocationID != a.ID {
+		x.t.Errorf("the receipt of %s: %s: %v", x.name, text, err)
 	}
 	if _, in := x.ssh("true"); in {
 		x.t.Errorf("%s still gets in", x.name)
@@ -151,7 +155,7 @@ const plainSKU = "plain"
 const left = "secret-of-the-first"
 
 // A tenant asks, logs in with a key, leaves residue and ends; the turnover follows by itself. The next
-// tenant gets the same node and finds nothing, and each has a certificate of its own.
+// tenant gets the same node and finds nothing, and each has a receipt of its own.
 func TestANodeGoesFromTenantToTenant(t *testing.T) {
 	s := newSite(t)
 	s.restore(installed)

@@ -150,20 +150,19 @@ func (d *demo) receipts(ctx context.Context) (err error) {
 	if d.one == d.two {
 		return fmt.Errorf("both have certificate %s", d.one)
 	}
-	for _, id := range []string{d.one, d.two} {
-		c, file, err := d.Verify(ctx, id)
-		if err != nil {
-			return err
-		}
-		if !c.Verdict.MeetsPolicy {
-			return fmt.Errorf("certificate %s says %+v", id, c)
-		}
-		if id == d.one {
-			if err := d.Flip(ctx, file); err != nil {
-				return err
-			}
-		}
+	file, err := d.acme.receipt(ctx, d.one)
+	if err != nil {
+		return err
 	}
-	d.Saw("two certificates, verified without the broker; one bit changed, and nothing is believed")
+	if err := d.Flip(ctx, file); err != nil {
+		return err
+	}
+	if _, err := d.beta.receipt(ctx, d.two); err != nil {
+		return err
+	}
+	if err := d.beta.refused(ctx, "allocation_not_found", "allocation", "certificate", d.acme.holds.ID); err != nil {
+		return err
+	}
+	d.Saw("two receipts, downloaded by the tenants and verified without the broker; one bit changed, and nothing is believed")
 	return d.Hostler(ctx, 8, "usage")
 }

@@ -191,6 +191,9 @@ func (t *tenant) keptOut(ctx context.Context) error {
 // moveOut releases the allocation, and returns its certificate.
 func (t *tenant) moveOut(ctx context.Context) (certificate string, err error) {
 	if err := t.hostler(ctx, 20, "allocation", "release", t.holds.ID, "--yes", "--wait", "--timeout", "15m"); err != nil {
+		if look, has := t.LastTask(ctx, node, "node.validate_clean"); has == nil {
+			err = errors.Join(err, t.Findings(ctx, look.ID)) // what the cleaning has left
+		}
 		return "", err
 	}
 	if err := t.asks(ctx, &t.holds, "allocation", "show", t.holds.ID); err != nil {
@@ -200,4 +203,24 @@ func (t *tenant) moveOut(ctx context.Context) (certificate string, err error) {
 		return "", fmt.Errorf("the allocation of %s is %+v", t.name, t.holds)
 	}
 	return t.holds.Certificates[0], t.keptOut(ctx)
+}
+
+// receipt downloads the tenant's receipt of its certificate, and verifies it without the broker.
+func (t *tenant) receipt(ctx context.Context, certificate string) (file string, err error) {
+	trust, err := t.TrustFile(ctx)
+	if err != nil {
+		return "", err
+	}
+	file = t.Lab.Path(certificate + ".receipt.json")
+	if err := t.hostler(ctx, 3, "allocation", "certificate", t.holds.ID, certificate, "--out", file); err != nil {
+		return "", err
+	}
+	args := []string{"certificate", "verify", file, "--trust", trust}
+	t.typed(args)
+	text, err := t.Lab.HostlerOffline(ctx, args...) // its status is 0 only if the policy is met
+	t.Printed(text, 30)
+	if err == nil && !strings.Contains(text, t.holds.ID) {
+		err = fmt.Errorf("the receipt does not name allocation %s", t.holds.ID)
+	}
+	return file, err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/hostler/hostler/test/demo/play"
 	"github.com/hostler/hostler/test/qemu"
@@ -64,12 +63,8 @@ func (d *demo) dirty(ctx context.Context) error {
 	if err := d.Lab.JSON(ctx, &t, "task", "enqueue", node, "node.validate_clean", "--wait"); err != nil && t.ID == "" {
 		return err
 	}
-	text, err := d.Lab.Hostler(ctx, "task", "show", t.ID)
-	if err != nil {
+	if err := d.Findings(ctx, t.ID); err != nil {
 		return err
-	}
-	if _, findings, found := strings.Cut(text, "\nFindings\n"); found {
-		d.Printed(findings, 20)
 	}
 	if t.Verdict != "not_clean" {
 		return fmt.Errorf("the verdict is %q with a tenant's residue on the node, not not_clean", t.Verdict)

@@ -109,6 +109,15 @@ func (p *Play) LastTask(ctx context.Context, node, taskType string) (t Task, err
 	return t, p.Lab.JSON(ctx, &t, "task", "show", list.Items[at].ID)
 }
 
+// Findings shows the findings of a task.
+func (p *Play) Findings(ctx context.Context, taskID string) error {
+	text, err := p.Lab.Hostler(ctx, "task", "show", taskID)
+	if _, findings, found := strings.Cut(text, "\nFindings\n"); found {
+		p.Printed(findings, 20)
+	}
+	return err
+}
+
 // Tenant provisions a tenant's user, with a key that nobody has. More are additional parameters of
 // the task.
 func (p *Play) Tenant(ctx context.Context, node, allocation, tenant string, more map[string]any) error {
