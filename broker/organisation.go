@@ -53,9 +53,11 @@ const (
 	MemberPrefix       = "mem-"
 )
 
-// NewTenantID makes an id that begins with prefix and sorts by time.
+// NewTenantID makes an id that begins with prefix and sorts by time, to the microsecond. The
+// milliseconds are digits of their own: earlier releases wrote those alone, and their ids still sort
+// among the new ones.
 func NewTenantID(prefix string, now time.Time) string {
-	return fmt.Sprintf("%s%011x%s", prefix, now.UnixMilli(), strings.ToLower(rand.Text()[:10]))
+	return fmt.Sprintf("%s%011x%03x%s", prefix, now.UnixMilli(), now.UnixMicro()%1000, strings.ToLower(rand.Text()[:10]))
 }
 
 var tenantNameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)

@@ -1,6 +1,10 @@
 package broker
 
-import "testing"
+import (
+	"slices"
+	"testing"
+	"time"
+)
 
 func TestAPlaceCoversItselfAndWhatIsBelow(t *testing.T) {
 	platform, acme := Place{}, Place{OrganisationID: "acme"}
@@ -32,5 +36,16 @@ func TestNoNameOfATenantLooksLikeAnID(t *testing.T) {
 		if err := CheckTenantName(name); (err == nil) != good || err != nil && AsError(err).Code != "name_invalid" {
 			t.Errorf("%q: %v", name, err)
 		}
+	}
+}
+
+func TestIDsSortByTheMicrosecondInWhichTheyWereMade(t *testing.T) {
+	at := time.Date(2026, 11, 28, 6, 0, 53, 999_998_000, time.UTC)
+	ids := []string{"org-1a1f640bc00zzzzzzzzzz"} // of an earlier release, eight days before
+	for i := range 1100 {
+		ids = append(ids, NewTenantID(OrganisationPrefix, at.Add(time.Duration(i)*time.Microsecond)))
+	}
+	if !slices.IsSorted(ids) {
+		t.Error("ids do not sort by time")
 	}
 }

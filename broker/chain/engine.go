@@ -98,9 +98,10 @@ func orDefault[T comparable](v, otherwise T) T {
 	return v
 }
 
-// newID sorts by time.
+// newID sorts by time, to the microsecond, among ids of earlier releases, which end their time with
+// the millisecond.
 func newID(now time.Time) string {
-	return fmt.Sprintf("r-%011x%s", now.UnixMilli(), strings.ToLower(rand.Text()[:10]))
+	return fmt.Sprintf("r-%011x%03x%s", now.UnixMilli(), now.UnixMicro()%1000, strings.ToLower(rand.Text()[:10]))
 }
 
 // Start is a request for a new run.
