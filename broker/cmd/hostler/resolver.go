@@ -148,10 +148,10 @@ func resolverListCommand(a *app) *cobra.Command {
 					render.Keep("VERSION"), render.More("DIGEST"), render.Aside("PUSHED BY"), render.More("PUSHED"),
 				}, rows)
 				if len(out.Wants) > 0 {
-					p.Title("Who shall have which, the newest word first")
+					p.Title("Assignments, the newest first")
 					p.Table([]render.Column{
-						render.Keep("NODES"), render.Keep("VERSION"), render.Keep("HAVE IT"), render.Aside("WANTED BY"),
-						render.More("WANTED"), render.Keep("STOPPED"),
+						render.Keep("NODES"), render.Keep("VERSION"), render.Keep("CONFIRMED"), render.Aside("ASSIGNED BY"),
+						render.More("ASSIGNED"), render.Keep("STOPPED"),
 					}, wantRows(a, out.Wants))
 				}
 				if len(rows) == 0 {
@@ -195,15 +195,15 @@ func (a *app) showNodeResolver(r *api.NodeResolver) error {
 	return a.show(r, []string{r.NodeID}, func(p *render.Page) {
 		inForce := r.InForce
 		if inForce == "" {
-			inForce = "the one compiled into the agent"
+			inForce = "the set compiled into the agent"
 		}
-		p.Fields("node", r.NodeID, "hostname", r.Hostname, "shall have", r.Wanted, "has", inForce, "had before", r.Before,
+		p.Fields("node", r.NodeID, "hostname", r.Hostname, "assigned", r.Wanted, "in force", inForce, "before", r.Before,
 			"confirmed", render.YesNo(r.Confirmed))
 		if r.Want != nil {
-			p.Title("Because of")
+			p.Title("Assignment")
 			p.Table([]render.Column{
-				render.Keep("NODES"), render.Keep("VERSION"), render.Keep("HAVE IT"), render.Aside("WANTED BY"),
-				render.More("WANTED"), render.Keep("STOPPED"),
+				render.Keep("NODES"), render.Keep("VERSION"), render.Keep("CONFIRMED"), render.Aside("ASSIGNED BY"),
+				render.More("ASSIGNED"), render.Keep("STOPPED"),
 			}, wantRows(a, []api.ResolverWant{*r.Want}))
 		}
 	})
