@@ -3,6 +3,8 @@ package broker
 import (
 	"slices"
 	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // TerminalStatus is the status of a terminal session.
@@ -30,16 +32,27 @@ func (s TerminalStatus) MayBecome(to TerminalStatus) bool {
 	return slices.Contains(terminalMoves[s], to)
 }
 
+// TerminalNotFound is the answer about a session that does not exist, or that the caller may not know.
+func TerminalNotFound(id string) *Error {
+	return Errorf(NotFound, "terminal_session_not_found", "there is no terminal session %q (see hostler terminal list)",
+		taskcatalog.Clean(id, 60))
+}
+
 // Over reports whether nobody is admitted to the session any more.
 func (s TerminalStatus) Over() bool { return s == TerminalClosing || s == TerminalClosed }
 
-// TerminalSession is one session of one operator on one node.
+// MostTerminalsOfProject bounds the simultaneous sessions of a project, so that a project leaves room
+// on its nodes and at the relay to operators.
+const MostTerminalsOfProject = 16
+
+// TerminalSession is one session on one node, of one operator or of one member of a project.
 type TerminalSession struct {
 	ID           string // ts-…
 	NodeID       string
 	NodeEpoch    int64  // a node that has enrolled again is not admitted
 	Site         string // the node's site when the session was created
 	AllocationID string // empty: no allocation
+	ProjectID    string // of the member who opened the session for a tenant; empty: an operator's session
 	Username     string // on the node
 	OpenedBy     string
 	Reason       string

@@ -27,6 +27,9 @@ type TerminalAccess struct {
 	AllocationID string    // the allocation of the user; empty: none
 	Occupant     *Occupant // the user as the broker knows it; nil: not on this node
 	Revoking     bool      // the removal of the user is requested
+	// Project and Allocation describe a tenant's allocation; zero: no tenant's.
+	Project    Place
+	Allocation AllocationStatus
 
 	// Of an existing session; zero for a new session.
 	Epoch    int64
@@ -44,8 +47,12 @@ func (a TerminalAccess) AsRoot() bool {
 // Refusal says why the operator may not use a terminal on the node; nil: permitted. Codes:
 // terminal_policy_unreadable, terminal_needs_token, token_revoked, token_expired, site_forbidden, role_insufficient,
 // stale_epoch, node_… with a status, node_in_run, terminal_root_refused, terminal_user_refused,
-// allocation_ended, allocation_revoking.
+// allocation_ended, allocation_revoking. A member of a project has rules of their own, see
+// tenantRefusal.
 func (a TerminalAccess) Refusal(now time.Time) *Error {
+	if !a.Operator.Place.OfPlatform() {
+		return a.tenantRefusal(now)
+	}
 	for _, judge := range []func(time.Time) *Error{a.operator, a.node, a.user} {
 		if e := judge(now); e != nil {
 			return e

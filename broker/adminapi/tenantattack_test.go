@@ -69,6 +69,9 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 		"/projects/{project}/quotas/{sku}":       api.QuotaPut{Nodes: 9, GPUs: 9},
 		"/members/{member}/keys":                 api.SSHKeyAdd{PublicKey: sshKeyLine(t, "eve")},
 		"/projects/{project}/allocations":        mine.asks("h100.8gpu", 1),
+
+		"/projects/{project}/allocations/{allocation}/terminals": api.ProjectTerminalStart{Columns: 80, Rows: 24},
+		"/projects/{project}/terminals/{terminal}/tickets":       api.TerminalTicketRequest{Columns: 80, Rows: 24},
 	}
 	tokens := mine.tokens(t, b)
 	routes := 0
@@ -90,16 +93,16 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 		for role, token := range tokens {
 			for _, ref := range []struct{ theirs, nobodys map[string]string }{
 				{
-					map[string]string{"{organisation}": theirs.org.ID, "{project}": theirs.project.ID, "{member}": theirs.member.ID, "{key}": theirs.key.ID, "{allocation}": theirs.held.ID},
-					map[string]string{"{organisation}": "org-none", "{project}": "prj-none", "{member}": "mem-none", "{key}": "key-none", "{allocation}": "alc-none"},
+					map[string]string{"{organisation}": theirs.org.ID, "{project}": theirs.project.ID, "{member}": theirs.member.ID, "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{terminal}": "ts-none"},
+					map[string]string{"{organisation}": "org-none", "{project}": "prj-none", "{member}": "mem-none", "{key}": "key-none", "{allocation}": "alc-none", "{terminal}": "ts-none"},
 				},
 				{
-					map[string]string{"{organisation}": "secret", "{project}": "moonshot", "{member}": "of-secret", "{key}": theirs.key.ID, "{allocation}": theirs.held.ID},
-					map[string]string{"{organisation}": "nobody", "{project}": "nothing", "{member}": "of-nobody", "{key}": "key-none", "{allocation}": "alc-none"},
+					map[string]string{"{organisation}": "secret", "{project}": "moonshot", "{member}": "of-secret", "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{terminal}": "ts-none"},
+					map[string]string{"{organisation}": "nobody", "{project}": "nothing", "{member}": "of-nobody", "{key}": "key-none", "{allocation}": "alc-none", "{terminal}": "ts-none"},
 				},
 				{
-					map[string]string{"{organisation}": "secret", "{project}": "secret%2Fmoonshot", "{member}": theirs.member.ID, "{key}": theirs.key.ID, "{allocation}": theirs.held.ID},
-					map[string]string{"{organisation}": "nobody", "{project}": "nobody%2Fnothing", "{member}": "mem-none", "{key}": "key-none", "{allocation}": "alc-none"},
+					map[string]string{"{organisation}": "secret", "{project}": "secret%2Fmoonshot", "{member}": theirs.member.ID, "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{terminal}": "ts-none"},
+					map[string]string{"{organisation}": "nobody", "{project}": "nobody%2Fnothing", "{member}": "mem-none", "{key}": "key-none", "{allocation}": "alc-none", "{terminal}": "ts-none"},
 				},
 			} {
 				b.Advance(1e9) // no token asks too often

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/relay"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
@@ -20,8 +21,8 @@ import (
 // helloWithin is how long an operator's side has to send its Hello.
 const helloWithin = 5 * time.Second
 
-// attachInput is the request for a WebSocket.
-type attachInput struct {
+// AttachInput is the request for a WebSocket; exported for the same reason as NodeInput.
+type AttachInput struct {
 	TerminalInput
 	Origin    string   `header:"Origin" doc:"left out, or the API's own origin"`
 	Upgrade   string   `header:"Upgrade" doc:"websocket"`
@@ -30,17 +31,33 @@ type attachInput struct {
 }
 
 // Resolve implements huma.Resolver.
-func (in *attachInput) Resolve(hc huma.Context) []error {
+func (in *AttachInput) Resolve(hc huma.Context) []error {
 	in.host = hc.Host()
 	return nil
 }
 
-// attachTerminal lets an operator into a session. The operator and the ticket are checked before
-// the connection becomes a WebSocket, so that a refusal is an ordinary answer.
-func (a *API) attachTerminal(ctx context.Context, in *attachInput) (*huma.StreamResponse, error) {
-	if _, err := a.terminal(ctx, in.Terminal); err != nil {
+// attachTerminal lets an operator into a session.
+func (a *API) attachTerminal(ctx context.Context, in *AttachInput) (*huma.StreamResponse, error) {
+	v, err := a.terminal(ctx, in.Terminal)
+	if err != nil {
 		return nil, err
 	}
+	return a.join(ctx, in, v.ID, func(err error) error { return err }, func(s *socket) side { return s })
+}
+
+// side is the caller's side of a session, before and after the relay has it.
+type side interface {
+	relay.Side
+	refuse(taskcatalog.Code, string)
+	wait()
+}
+
+// join lets a caller into a session. The caller and the ticket are checked before the connection
+// becomes a WebSocket, so that a refusal is an ordinary answer. shown is the refusal for the caller, and
+// of the caller's side of the session.
+func (a *API) join(
+	ctx context.Context, in *AttachInput, id string, shown func(error) error, of func(*socket) side,
+) (*huma.StreamResponse, error) {
 	if err := a.checkOrigin(ctx, in); err != nil {
 		return nil, err
 	}
@@ -48,8 +65,8 @@ func (a *API) attachTerminal(ctx context.Context, in *attachInput) (*huma.Stream
 	if err != nil {
 		return nil, err
 	}
-	if err := a.c.Terminals.Join(ctx, callerOf(ctx).OperatorToken, in.Terminal, ticket); err != nil {
-		return nil, err
+	if err := a.c.Terminals.Join(ctx, callerOf(ctx).OperatorToken, id, ticket); err != nil {
+		return nil, shown(err)
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		r, w := humago.Unwrap(hc)
@@ -60,12 +77,12 @@ func (a *API) attachTerminal(ctx context.Context, in *attachInput) (*huma.Stream
 		if err != nil {
 			return // Accept has answered
 		}
-		a.attach(ctx, in.Terminal, newSocket(ctx, conn, pingEvery, pongWithin))
+		a.attach(ctx, id, of(newSocket(ctx, conn, pingEvery, pongWithin)))
 	}}, nil
 }
 
 // checkOrigin refuses a connection that a page of another host makes a browser open.
-func (a *API) checkOrigin(ctx context.Context, in *attachInput) error {
+func (a *API) checkOrigin(ctx context.Context, in *AttachInput) error {
 	if in.Origin == "" {
 		return nil
 	}
@@ -84,7 +101,7 @@ func (a *API) checkOrigin(ctx context.Context, in *attachInput) error {
 // ticket finds the ticket among the offered protocols. There no log and no history records the
 // ticket, as they would in a URL. Codes: websocket_required, websocket_protocol,
 // terminal_ticket_missing.
-func (in *attachInput) ticket() (ticket string, err error) {
+func (in *AttachInput) ticket() (ticket string, err error) {
 	if !strings.EqualFold(in.Upgrade, "websocket") {
 		return "", broker.Errorf(broker.Invalid, "websocket_required",
 			"cannot attach a terminal: the request does not open a WebSocket (hostler terminal attach)")
@@ -109,7 +126,7 @@ func (in *attachInput) ticket() (ticket string, err error) {
 }
 
 // attach hands a socket to the relay after its Hello, and returns when the socket has ended.
-func (a *API) attach(ctx context.Context, id string, s *socket) {
+func (a *API) attach(ctx context.Context, id string, s side) {
 	defer s.wait()
 	timer := time.AfterFunc(helloWithin, func() { _ = s.Close() })
 	f, err := s.Next()

@@ -64,8 +64,7 @@ func (a *API) ticketResource(ctx context.Context, id string, k terminals.Ticket)
 func (a *API) terminal(ctx context.Context, id string) (store.Terminal, error) {
 	v, err := a.c.DB.Terminal(ctx, id)
 	if err == nil && !callerOf(ctx).MaySee(v.Site) {
-		return store.Terminal{}, broker.Errorf(broker.NotFound, "terminal_session_not_found",
-			"there is no terminal session %q (see hostler terminal list)", taskcatalog.Clean(id, 60))
+		return store.Terminal{}, broker.TerminalNotFound(id)
 	}
 	return v, err
 }
@@ -89,18 +88,9 @@ type terminalsInput struct {
 
 func (a *API) listTerminals(ctx context.Context, in *terminalsInput) (*api.TerminalList, error) {
 	f := store.TerminalFilter{Sites: callerOf(ctx).sites(), OpenedBy: in.OpenedBy, After: in.Cursor, Limit: pageLimit(in.Limit) + 1}
-	live := []broker.TerminalStatus{broker.TerminalOpening, broker.TerminalOpen, broker.TerminalDetached, broker.TerminalClosing}
-	for name := range strings.SplitSeq(in.Status, ",") {
-		switch s := broker.TerminalStatus(name); s {
-		case "":
-		case "live":
-			f.Statuses = append(f.Statuses, live...)
-		case broker.TerminalOpening, broker.TerminalOpen, broker.TerminalDetached, broker.TerminalClosing, broker.TerminalClosed:
-			f.Statuses = append(f.Statuses, s)
-		default:
-			return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: there is no such terminal status",
-				taskcatalog.Clean(name, 40))
-		}
+	var err error
+	if f.Statuses, err = terminalStatuses(in.Status); err != nil {
+		return nil, err
 	}
 	if in.Node != "" {
 		n, err := a.node(ctx, in.Node)
@@ -119,6 +109,24 @@ func (a *API) listTerminals(ctx context.Context, in *terminalsInput) (*api.Termi
 		out.Items[i] = a.terminalResource(v)
 	}
 	return out, nil
+}
+
+// terminalStatuses are the statuses that a list names. Code: status_unknown.
+func terminalStatuses(names string) (all []broker.TerminalStatus, err error) {
+	live := []broker.TerminalStatus{broker.TerminalOpening, broker.TerminalOpen, broker.TerminalDetached, broker.TerminalClosing}
+	for name := range strings.SplitSeq(names, ",") {
+		switch s := broker.TerminalStatus(name); s {
+		case "":
+		case "live":
+			all = append(all, live...)
+		case broker.TerminalOpening, broker.TerminalOpen, broker.TerminalDetached, broker.TerminalClosing, broker.TerminalClosed:
+			all = append(all, s)
+		default:
+			return nil, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: there is no such terminal status",
+				taskcatalog.Clean(name, 40))
+		}
+	}
+	return all, nil
 }
 
 type closeTerminalInput struct {
@@ -142,10 +150,10 @@ func (a *API) terminalResource(v store.Terminal) api.Terminal {
 		state = frame.State{}
 	}
 	return api.Terminal{
-		ID: v.ID, NodeID: v.NodeID, Hostname: v.Hostname, Site: v.Site, AllocationID: v.AllocationID, Username: v.Username,
-		OpenedBy: v.OpenedBy, Reason: v.Reason, Status: string(v.Status), EndCode: v.EndCode, ExitStatus: v.ExitStatus,
-		RecordInput: v.RecordInput,
-		MaxSeconds:  int64(v.Limits.Max.Seconds()), IdleSeconds: int64(v.Limits.Idle.Seconds()),
+		ID: v.ID, NodeID: v.NodeID, Hostname: v.Hostname, Site: v.Site, AllocationID: v.AllocationID,
+		ProjectID: v.ProjectID, Username: v.Username, OpenedBy: v.OpenedBy, Reason: v.Reason, Status: string(v.Status),
+		EndCode: v.EndCode, ExitStatus: v.ExitStatus, RecordInput: v.RecordInput,
+		MaxSeconds: int64(v.Limits.Max.Seconds()), IdleSeconds: int64(v.Limits.Idle.Seconds()),
 		DetachSeconds: int64(v.Limits.Detach.Seconds()),
 		CreatedAt:     v.CreatedAt, StatusAt: v.StatusAt, ClosedAt: v.ClosedAt, EndRequestedBy: v.AskedBy, Transport: state.Transport,
 		Filter: api.TerminalFilter{Title: v.Policy.AllowTitle, Clipboard: v.Policy.AllowClipboard},

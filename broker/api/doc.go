@@ -77,6 +77,12 @@
 //	GET    /projects/{project}/allocations/{allocation}/certificates  AllocationCertificateList
 //	GET    /projects/{project}/allocations/{allocation}/certificates/{certificate}  AllocationReceipt
 //	POST   /projects/{project}/allocations/{allocation}/release  ReasonBody → Allocation
+//	POST   /projects/{project}/allocations/{allocation}/terminals  ProjectTerminalStart → ProjectTerminalTicket (201)
+//	GET    /projects/{project}/terminals        ProjectTerminalList  ?allocation= &status= &cursor= &limit=
+//	GET    /projects/{project}/terminals/{terminal}  ProjectTerminal
+//	POST   /projects/{project}/terminals/{terminal}/close  ReasonBody → ProjectTerminal
+//	POST   /projects/{project}/terminals/{terminal}/tickets  TerminalTicketRequest → ProjectTerminalTicket
+//	GET    /projects/{project}/terminals/{terminal}/attach  a WebSocket, like that of /terminals/{terminal}/attach
 //	GET    /allocations                         PlatformAllocationList  ?project= and those of a project's list
 //	GET    /allocations/explain                 AllocationExplanation  ?sku= &nodes= &site=
 //	GET    /allocations/{allocation}            PlatformAllocation

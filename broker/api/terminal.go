@@ -43,6 +43,7 @@ type Terminal struct {
 	Hostname     string `json:"hostname"`
 	Site         string `json:"site,omitempty"`
 	AllocationID string `json:"allocation_id,omitempty"`
+	ProjectID    string `json:"project_id,omitempty" doc:"project whose member opened the session; left out: an operator opened the session"`
 	Username     string `json:"username"`
 	OpenedBy     string `json:"opened_by" doc:"name of the token that opened the session"`
 	Reason       string `json:"reason,omitempty"`

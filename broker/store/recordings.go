@@ -265,7 +265,7 @@ func (t *tx) dropRecording(ctx context.Context, actor broker.Actor, id string) e
 func (db *DB) RecordingDropped(ctx context.Context, id string) (dropped time.Time, err error) {
 	err = db.reader().QueryRowContext(ctx, `SELECT dropped_at FROM terminal_sessions WHERE id = $1`, id).Scan(sqlkit.ScanMicros(&dropped))
 	if errors.Is(err, sql.ErrNoRows) {
-		err = terminalNotFound(id)
+		err = broker.TerminalNotFound(id)
 	}
 	return dropped, err
 }

@@ -30,7 +30,7 @@ func (db *DB) NextTerminalOpen(ctx context.Context, id string) (p taskcatalog.Te
 		err := t.QueryRowContext(ctx, `SELECT s.params, s.opens + 1, `+beganColumn+
 			` FROM terminal_sessions s LEFT JOIN tasks t ON t.id = s.open_task WHERE s.id = $1`, id).Scan(sqlkit.ScanJSON(&p), &n, &began)
 		if errors.Is(err, sql.ErrNoRows) {
-			return terminalNotFound(id)
+			return broker.TerminalNotFound(id)
 		}
 		if err != nil {
 			return err

@@ -13,12 +13,14 @@ import (
 
 // TerminalFilter selects sessions; an empty field adds no condition.
 type TerminalFilter struct {
-	NodeID   string
-	Sites    []string
-	OpenedBy string
-	Statuses []broker.TerminalStatus
-	After    string // id of the previous page's last session
-	Limit    int
+	NodeID       string
+	ProjectID    string // only sessions that members opened for this project
+	AllocationID string
+	Sites        []string
+	OpenedBy     string
+	Statuses     []broker.TerminalStatus
+	After        string // id of the previous page's last session
+	Limit        int
 }
 
 // Terminal is a session with further data shown to people.
@@ -45,7 +47,7 @@ func (db *DB) Terminal(ctx context.Context, id string) (Terminal, error) {
 	v, err := scanTerminalView(db.reader().QueryRowContext(ctx, `SELECT `+sessionColumns+`, `+terminalViewColumns+` FROM terminal_sessions s
 		JOIN nodes n ON n.id = s.node_id LEFT JOIN terminal_policies p ON p.site = n.site WHERE s.id = $1`, id))
 	if errors.Is(err, sql.ErrNoRows) {
-		return v, terminalNotFound(id)
+		return v, broker.TerminalNotFound(id)
 	}
 	return v, err
 }
@@ -55,11 +57,17 @@ func (db *DB) Terminal(ctx context.Context, id string) (Terminal, error) {
 func (db *DB) Terminals(ctx context.Context, f TerminalFilter) ([]Terminal, error) {
 	var w sqlkit.Where
 	w.Equal("s.node_id", f.NodeID)
+	w.Equal("s.allocation_id", f.AllocationID)
 	sqlkit.In(&w, "s.site", f.Sites)
 	w.Equal("s.opened_by", f.OpenedBy)
 	sqlkit.In(&w, "s.status", f.Statuses)
+	last, args := "id = ?", []any{f.After}
+	if f.ProjectID != "" { // a project learns nothing from the id of another session
+		w.Add("s.project_id = ? AND s.project_id <> ''", f.ProjectID)
+		last, args = last+" AND project_id = ?", append(args, f.ProjectID)
+	}
 	if f.After != "" {
-		w.Add("(s.created_at, s.id) < (SELECT created_at, id FROM terminal_sessions WHERE id = ?)", f.After)
+		w.Add("(s.created_at, s.id) < (SELECT created_at, id FROM terminal_sessions WHERE "+last+")", args...)
 	}
 	return sqlkit.Collect(ctx, db.reader(), scanTerminalView, `SELECT `+sessionColumns+`, `+terminalViewColumns+` FROM terminal_sessions s
 		JOIN nodes n ON n.id = s.node_id LEFT JOIN terminal_policies p ON p.site = n.site`+w.String()+

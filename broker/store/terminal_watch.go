@@ -49,7 +49,7 @@ var sessionColumns = func() string {
 }()
 
 // accessRow is further data that decides about a session: of a node n, the run k that has n, the
-// allocation a, the token o, and the policy p.
+// occupant a, the token o, the policy p, and the tenant's allocation d of project j.
 type accessRow struct {
 	runStatus, username string
 	hadRoot             bool
@@ -59,16 +59,21 @@ type accessRow struct {
 
 const (
 	accessColumns = `n.site, n.status, n.epoch, COALESCE(k.id, ''), COALESCE(k.status, ''), COALESCE(k.kind, ''), COALESCE(a.username, ''), COALESCE(a.had_root, FALSE), COALESCE(a.ended_at, 0),
-	COALESCE(o.role, ''), COALESCE(o.sites, '[]'), COALESCE(o.expires_at, 0), COALESCE(o.revoked_at, 0), COALESCE(p.policy, '')`
+	COALESCE(o.role, ''), COALESCE(o.sites, '[]'), COALESCE(o.expires_at, 0),
+	CASE WHEN o.revoked_at > 0 THEN o.revoked_at ELSE COALESCE((SELECT m.ended_at FROM members m WHERE m.id = o.member_id), 0) END,
+	COALESCE(o.organisation_id, ''), COALESCE(o.project_id, ''), COALESCE(j.organisation_id, ''), COALESCE(d.project_id, ''), COALESCE(d.status, ''),
+	COALESCE(p.policy, '')`
 	accessJoins = ` LEFT JOIN chain_locks l ON l.name = 'node/' || n.id LEFT JOIN chain_runs k ON k.id = l.run_id
-	LEFT JOIN terminal_policies p ON p.site = n.site`
+	LEFT JOIN terminal_policies p ON p.site = n.site LEFT JOIN projects j ON j.id = d.project_id`
 )
 
 func (r *accessRow) into(a *broker.TerminalAccess) []any {
 	o := &a.Operator
 	return []any{
 		&a.Site, &a.NodeStatus, &a.NodeEpoch, &a.RunID, &r.runStatus, &a.RunKind, &r.username, &r.hadRoot, sqlkit.ScanMicros(&r.ended),
-		&o.Role, sqlkit.ScanJSON(&o.Sites), sqlkit.ScanMicros(&o.ExpiresAt), sqlkit.ScanMicros(&o.RevokedAt), sqlkit.ScanRawJSON(&r.policy),
+		&o.Role, sqlkit.ScanJSON(&o.Sites), sqlkit.ScanMicros(&o.ExpiresAt), sqlkit.ScanMicros(&o.RevokedAt),
+		&o.Place.OrganisationID, &o.Place.ProjectID, &a.Project.OrganisationID, &a.Project.ProjectID, &a.Allocation,
+		sqlkit.ScanRawJSON(&r.policy),
 	}
 }
 
@@ -104,6 +109,7 @@ func (db *DB) LiveTerminals(ctx context.Context) ([]TerminalState, error) {
 			accessColumns+`
 		FROM terminal_sessions s JOIN nodes n ON n.id = s.node_id
 		LEFT JOIN allocations a ON a.node_id = s.node_id AND a.allocation_id = s.allocation_id AND a.certified_by = ''
+		LEFT JOIN tenant_allocations d ON d.id = s.allocation_id
 		LEFT JOIN operator_tokens o ON o.name = s.opened_by
 		LEFT JOIN tasks t ON t.id = s.open_task
 		LEFT JOIN terminal_relays r ON r.address = s.replica`+accessJoins+`
@@ -145,6 +151,7 @@ func (db *DB) TerminalAccess(ctx context.Context, operator, nodeID, username, al
 	r := accessRow{}
 	err = db.reader().QueryRowContext(ctx, `SELECT `+accessColumns+` FROM nodes n
 		LEFT JOIN allocations a ON a.node_id = n.id AND a.allocation_id = $2 AND a.certified_by = ''
+		LEFT JOIN tenant_allocations d ON d.id = $2
 		LEFT JOIN operator_tokens o ON o.name = $3`+accessJoins+` WHERE n.id = $1`, nodeID, allocationID, operator).Scan(r.into(&a)...)
 	if errors.Is(err, sql.ErrNoRows) {
 		return a, nodeNotFound(nodeID)
@@ -170,7 +177,7 @@ func (db *DB) TerminalSessionAccess(
 	s, err = scanTerminal(tail{db.reader().QueryRowContext(ctx,
 		`SELECT `+terminalColumns+`, opened_in FROM terminal_sessions WHERE id = $1`, id), []any{&openedIn}})
 	if errors.Is(err, sql.ErrNoRows) {
-		err = terminalNotFound(id)
+		err = broker.TerminalNotFound(id)
 	}
 	if err != nil {
 		return s, a, err

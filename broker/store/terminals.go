@@ -10,17 +10,16 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/recording"
 	"github.com/hostler/hostler/broker/store/sqlkit"
-	"github.com/hostler/hostler/taskcatalog"
 )
 
 const terminalColumns = `id, node_id, node_epoch, site, allocation_id, username, opened_by, reason, max_seconds, idle_seconds, detach_seconds,
-	record_input, replica, status, end_code, exit_status, created_at, status_at, closed_at`
+	record_input, replica, status, end_code, exit_status, created_at, status_at, closed_at, project_id`
 
 func scanTerminal(row sqlkit.Row) (s broker.TerminalSession, err error) {
 	var longest, idle, detach, exit int64
 	err = row.Scan(&s.ID, &s.NodeID, &s.NodeEpoch, &s.Site, &s.AllocationID, &s.Username, &s.OpenedBy, &s.Reason, &longest, &idle, &detach,
 		&s.RecordInput, &s.Replica, &s.Status, &s.EndCode, &exit, sqlkit.ScanMicros(&s.CreatedAt), sqlkit.ScanMicros(&s.StatusAt),
-		sqlkit.ScanMicros(&s.ClosedAt))
+		sqlkit.ScanMicros(&s.ClosedAt), &s.ProjectID)
 	s.Limits = broker.TerminalLimits{
 		Max: time.Duration(longest) * time.Second, Idle: time.Duration(idle) * time.Second,
 		Detach: time.Duration(detach) * time.Second,
@@ -40,22 +39,21 @@ func (db *DB) TerminalSession(ctx context.Context, id string) (broker.TerminalSe
 func terminal(ctx context.Context, r sqlkit.Runner, id, lock string) (broker.TerminalSession, error) {
 	s, err := scanTerminal(r.QueryRowContext(ctx, `SELECT `+terminalColumns+` FROM terminal_sessions WHERE id = $1`+lock, id))
 	if errors.Is(err, sql.ErrNoRows) {
-		return s, terminalNotFound(id)
+		return s, broker.TerminalNotFound(id)
 	}
 	return s, err
 }
 
-func terminalNotFound(id string) *broker.Error {
-	return broker.Errorf(broker.NotFound, "terminal_session_not_found", "there is no terminal session %q (see hostler terminal list)",
-		taskcatalog.Clean(id, 60))
-}
-
 // CreateTerminalSession creates a session, opening, for the present enrolment of a node. Codes:
-// node_not_found, node_deleted, stale_epoch.
+// node_not_found, node_deleted, stale_epoch; for a project also project_not_found, project_ended,
+// terminal_limit.
 func (db *DB) CreateTerminalSession(
 	ctx context.Context, actor broker.Actor, s broker.TerminalSession,
 ) (made broker.TerminalSession, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		if err := t.withinTerminals(ctx, s.ProjectID); err != nil { // before the node, in the order of allocations
+			return err
+		}
 		n, err := node(ctx, t, s.NodeID, t.ForUpdate())
 		switch {
 		case err != nil:
@@ -68,18 +66,25 @@ func (db *DB) CreateTerminalSession(
 		}
 		made, err = scanTerminal(t.QueryRowContext(ctx,
 			`INSERT INTO terminal_sessions (id, node_id, node_epoch, site, allocation_id, username, opened_by, reason,
-			max_seconds, idle_seconds, detach_seconds, record_input, replica, status, created_at, status_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $15) RETURNING `+terminalColumns,
+			max_seconds, idle_seconds, detach_seconds, record_input, replica, status, created_at, status_at, project_id)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $15, $16) RETURNING `+terminalColumns,
 			s.ID, n.ID, n.Epoch, n.Site, s.AllocationID, s.Username, actor.Name, s.Reason, int64(s.Limits.Max/time.Second),
 			int64(s.Limits.Idle/time.Second),
-			int64(s.Limits.Detach/time.Second), s.RecordInput, s.Replica, string(broker.TerminalOpening), sqlkit.Micros(t.now)))
+			int64(s.Limits.Detach/time.Second), s.RecordInput, s.Replica, string(broker.TerminalOpening), sqlkit.Micros(t.now),
+			s.ProjectID))
 		if err != nil {
 			return err
 		}
 		e := terminalEntry(actor, "terminal.create", made)
 		e.Reason = s.Reason
-		e.After = small("node", n.ID, "epoch", n.Epoch, "allocation", s.AllocationID, "username", s.Username, "max", s.Limits.Max.String(),
-			"record_input", s.RecordInput)
+		after := []any{
+			"node", n.ID, "epoch", n.Epoch, "allocation", s.AllocationID, "username", s.Username, "max", s.Limits.Max.String(),
+			"record_input", s.RecordInput,
+		}
+		if s.ProjectID != "" {
+			after = append(after, "project", s.ProjectID)
+		}
+		e.After = small(after...)
 		if err := t.tellTerminal(ctx, TerminalOpenedEvent, made,
 			map[string]any{"reason": s.Reason, "record_input": s.RecordInput}); err != nil {
 			return err

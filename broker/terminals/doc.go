@@ -18,6 +18,10 @@
 // the relay of the replica that gets the ticket takes the session, and a task sends the node's side
 // there. The previous relay releases the session.
 //
+// A member of a project has sessions of the project's own allocations, with rules of their own
+// (TerminalAccess judges a token of a tenant by them). A project sees neither operators' sessions nor
+// the reason of an end that is the node's.
+//
 // # A node that is away
 //
 // A terminal.open task sends the node to the relay. The task's outcome shows whether the node

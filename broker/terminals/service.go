@@ -80,6 +80,7 @@ type Request struct {
 	NodeID       string
 	Username     string // empty: the user of the one live allocation
 	AllocationID string // empty: the live allocation with that user
+	ProjectID    string // for which a member asks; empty: an operator asks
 	Command      []string
 	Term         string
 	Locale       map[string]string
@@ -110,7 +111,7 @@ func (d *Service) Open(ctx context.Context, by broker.OperatorToken, r Request) 
 	params.SessionID = id
 	row, err := d.c.DB.CreateTerminalSession(ctx, actor, broker.TerminalSession{
 		ID: id, NodeID: node.ID, NodeEpoch: node.Epoch, AllocationID: params.AllocationID, Username: params.Username,
-		Reason: r.Reason, Limits: r.limits(a.Policy), RecordInput: a.Policy.RecordInput, Replica: d.c.Address,
+		Reason: r.Reason, Limits: r.limits(a.Policy), RecordInput: a.Policy.RecordInput, Replica: d.c.Address, ProjectID: r.ProjectID,
 	})
 	if err != nil {
 		return "", k, err

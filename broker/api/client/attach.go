@@ -40,11 +40,15 @@ type Attachment struct {
 
 // AttachTerminal joins a session with a ticket. The ticket travels in a header that no log records.
 func (c *Client) AttachTerminal(ctx context.Context, id, ticket string) (*Attachment, error) {
+	return c.attach(ctx, at("terminals", id, "attach"), id, ticket)
+}
+
+func (c *Client) attach(ctx context.Context, path, id, ticket string) (*Attachment, error) {
 	header := http.Header{"User-Agent": {"hostler/" + c.opts.Version}}
 	if err := c.authorize(ctx, header); err != nil {
 		return nil, err
 	}
-	conn, res, err := websocket.Dial(ctx, c.opts.Broker+api.Prefix+at("terminals", id, "attach"), &websocket.DialOptions{
+	conn, res, err := websocket.Dial(ctx, c.opts.Broker+api.Path(path), &websocket.DialOptions{
 		HTTPClient:      &http.Client{Transport: c.sockets, CheckRedirect: c.http.CheckRedirect},
 		HTTPHeader:      header,
 		Subprotocols:    []string{api.TerminalProtocol, api.TerminalTicketPrefix + ticket},

@@ -87,6 +87,14 @@ func ByeOf(t testing.TB, f *Frames) frame.Bye {
 // may turn the request into one that no client of ours sends.
 func (b *Broker) DialTerminal(t testing.TB, token, id, ticket string, change ...func(*websocket.DialOptions)) (f *Frames, code string) {
 	t.Helper()
+	return b.DialTerminalAt(t, token, "/terminals/"+id, ticket, change...)
+}
+
+// DialTerminalAt is DialTerminal for a session at a path, such as one of a project.
+func (b *Broker) DialTerminalAt(
+	t testing.TB, token, path, ticket string, change ...func(*websocket.DialOptions),
+) (f *Frames, code string) {
+	t.Helper()
 	o := &websocket.DialOptions{
 		HTTPClient: b.client, HTTPHeader: http.Header{}, CompressionMode: websocket.CompressionContextTakeover, // which is not taken up
 		Subprotocols: []string{api.TerminalProtocol, api.TerminalTicketPrefix + ticket},
@@ -99,7 +107,7 @@ func (b *Broker) DialTerminal(t testing.TB, token, id, ticket string, change ...
 	}
 	ctx, done := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(done)
-	conn, res, err := websocket.Dial(ctx, b.OperatorURL()+api.Prefix+"/terminals/"+id+"/attach", o)
+	conn, res, err := websocket.Dial(ctx, b.OperatorURL()+api.Path(path+"/attach"), o)
 	if err != nil {
 		if res == nil {
 			t.Fatal(err)

@@ -1,0 +1,97 @@
+package broker
+
+import (
+	"cmp"
+	"time"
+)
+
+// TerminalNodeUnready is the code of every refusal and every end whose cause is the node's. A project
+// learns nothing else of a node.
+const TerminalNodeUnready = "terminal_node_unready"
+
+// tenantTerminalTexts are the codes of refusals and of ends that a project is shown, with the text that
+// replaces the broker's own, which may name a node, a relay or an operator. Every other code is shown
+// as terminal_node_unready.
+var tenantTerminalTexts = map[string]string{
+	TerminalNodeUnready: "the node takes no terminal now (try again later, or log in with ssh)",
+
+	"role_insufficient":     "the token's role does not suffice (it needs project_member)",
+	"token_revoked":         "the token was revoked (get a new token)",
+	"token_expired":         "the token expired (get a new token)",
+	"allocation_not_found":  "the allocation belongs to another project, or does not exist",
+	"allocation_not_active": "the allocation is not active",
+
+	"terminal_exited":          "the program ended",
+	"terminal_closed":          "the session was closed",
+	"terminal_time_over":       "the session lasted as long as the site permits",
+	"terminal_idle":            "no key was pressed for longer than the site permits",
+	"terminal_detached":        "nobody was attached for longer than the site permits",
+	"terminal_gone":            "the session's process was killed",
+	"terminal_node_gone":       "the node did not come back",
+	"terminal_node_never_came": "the node did not connect",
+	"terminal_never_came":      "the node did not connect",
+	"terminal_node_ended":      "the node ended the session",
+	"recording_failed":         "the recording could not be continued",
+	"relay_lost":               "the broker that had the session did not come back",
+
+	"connection_replaced": "another connection has taken the session over",
+	"connection_lost":     "the connection broke",
+	"output_lost":         "a part of the output is lost",
+	"frame_invalid":       "the client sent an invalid frame (update the client)",
+	"frame_unexpected":    "the client sent an unexpected frame (update the client)",
+	"frame_flood":         "the client sent too much at once (update the client)",
+	"resize_storm":        "the client changed its size too often (update the client)",
+	"hello_missing":       "no Hello arrived in time (update the client)",
+	"hello_invalid":       "the first frame must be the Hello of the session, version 1 (update the client)",
+}
+
+// TenantTerminalCode returns the code and the text that a project is shown for the refusal or the end of
+// a terminal. No code has no text.
+func TenantTerminalCode(code string) (shown, text string) {
+	if code == "" {
+		return "", ""
+	}
+	if text, ok := tenantTerminalTexts[code]; ok {
+		return code, text
+	}
+	return TerminalNodeUnready, tenantTerminalTexts[TerminalNodeUnready]
+}
+
+// tenantRefusal is Refusal for a member of a project: the member needs an active allocation of the own
+// project, as the allocation's own user, on a node in service. The rights of that user on the node do not
+// matter: the member has the same rights with ssh. Codes: token_revoked, token_expired,
+// role_insufficient, allocation_not_found, allocation_not_active, terminal_node_unready.
+func (a TerminalAccess) tenantRefusal(now time.Time) *Error {
+	refuse := func(kind Kind, code string) *Error {
+		_, text := TenantTerminalCode(code)
+		return Errorf(kind, code, "no terminal of allocation %s: %s", cmp.Or(cleanText(a.AllocationID), "none"), text)
+	}
+	o := a.Operator
+	switch {
+	case !o.RevokedAt.IsZero():
+		return refuse(Forbidden, "token_revoked")
+	case !o.ExpiresAt.IsZero() && !now.Before(o.ExpiresAt):
+		return refuse(Forbidden, "token_expired")
+	case !o.Role.Covers(RoleProjectMember):
+		return refuse(Forbidden, "role_insufficient")
+	case !o.Place.Covers(a.Project):
+		return refuse(NotFound, "allocation_not_found")
+	case a.Allocation != AllocationActive:
+		return refuse(Refused, "allocation_not_active")
+	case a.NoPolicy, !a.servesTenant():
+		return refuse(Refused, TerminalNodeUnready)
+	}
+	return nil
+}
+
+// servesTenant reports whether the node is in service for its allocation, with the allocation's own user.
+func (a TerminalAccess) servesTenant() bool {
+	o := a.Occupant
+	if o == nil || !o.Live() || o.Username != a.Username || a.Username != AllocationAccount || a.Revoking {
+		return false
+	}
+	if a.Epoch != 0 && a.Epoch != a.NodeEpoch || a.RunID != "" && a.RunMoves && !RunKindOf(a.RunKind).TerminalsStay {
+		return false
+	}
+	return a.NodeStatus == Active || a.OpenedIn == Active && a.NodeStatus == Offline // the relay judges silence
+}

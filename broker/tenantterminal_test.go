@@ -1,0 +1,81 @@
+package broker_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+func TestWhichMemberMayBeInATerminal(t *testing.T) {
+	at := time.Unix(1000, 0)
+	lab := broker.Place{OrganisationID: "org-1", ProjectID: "prj-1"}
+	for name, row := range map[string]struct {
+		change func(*broker.TerminalAccess)
+		code   string
+	}{
+		"a member":                     {func(*broker.TerminalAccess) {}, ""},
+		"of the organisation":          {func(a *broker.TerminalAccess) { a.Operator.Place.ProjectID = "" }, ""},
+		"whose user has root":          {func(a *broker.TerminalAccess) { a.Occupant.HadRoot = true }, ""},
+		"on a site for admins":         {func(a *broker.TerminalAccess) { a.Policy.OpenRole = broker.RolePlatformAdmin }, ""},
+		"on a node that is silent":     {func(a *broker.TerminalAccess) { a.OpenedIn, a.NodeStatus = broker.Active, broker.Offline }, ""},
+		"beside a run on the agent":    {func(a *broker.TerminalAccess) { a.RunID, a.RunMoves, a.RunKind = "r-1", true, broker.ProvisionKind }, ""},
+		"a viewer":                     {func(a *broker.TerminalAccess) { a.Operator.Role = broker.RoleProjectViewer }, "role_insufficient"},
+		"an operator's role":           {func(a *broker.TerminalAccess) { a.Operator.Role = broker.RoleOperator }, "role_insufficient"},
+		"of another project":           {func(a *broker.TerminalAccess) { a.Operator.Place.ProjectID = "prj-2" }, "allocation_not_found"},
+		"of another organisation":      {func(a *broker.TerminalAccess) { a.Operator.Place.OrganisationID = "org-2" }, "allocation_not_found"},
+		"of no allocation of a tenant": {func(a *broker.TerminalAccess) { a.Project = broker.Place{} }, "allocation_not_found"},
+		"with a revoked token":         {func(a *broker.TerminalAccess) { a.Operator.RevokedAt = at }, "token_revoked"},
+		"with an expired token":        {func(a *broker.TerminalAccess) { a.Operator.ExpiresAt = at }, "token_expired"},
+		"as root":                      {func(a *broker.TerminalAccess) { a.Username, a.Occupant.Username = "root", "root" }, broker.TerminalNodeUnready},
+		"as another user":              {func(a *broker.TerminalAccess) { a.Username = "bob" }, broker.TerminalNodeUnready},
+		"without a user on the node":   {func(a *broker.TerminalAccess) { a.Occupant = nil }, broker.TerminalNodeUnready},
+		"whose user is gone":           {func(a *broker.TerminalAccess) { a.Occupant.EndedAt = at }, broker.TerminalNodeUnready},
+		"whose user is being removed":  {func(a *broker.TerminalAccess) { a.Revoking = true }, broker.TerminalNodeUnready},
+		"on a quarantined node":        {func(a *broker.TerminalAccess) { a.NodeStatus = broker.Quarantined }, broker.TerminalNodeUnready},
+		"on a drained node":            {func(a *broker.TerminalAccess) { a.OpenedIn, a.NodeStatus = broker.Active, broker.Draining }, broker.TerminalNodeUnready},
+		"on a silent node, anew":       {func(a *broker.TerminalAccess) { a.NodeStatus = broker.Offline }, broker.TerminalNodeUnready},
+		"on a node of another epoch":   {func(a *broker.TerminalAccess) { a.Epoch = 1 }, broker.TerminalNodeUnready},
+		"on a node in a run":           {func(a *broker.TerminalAccess) { a.RunID, a.RunMoves, a.RunKind = "r-1", true, "decommission" }, broker.TerminalNodeUnready},
+		"where no policy is readable":  {func(a *broker.TerminalAccess) { a.NoPolicy = true }, broker.TerminalNodeUnready},
+	} {
+		a := access(lab, broker.AllocationActive)
+		row.change(&a)
+		got := ""
+		if e := a.Refusal(at); e != nil {
+			if got = e.Code; strings.Contains(e.Message, "n-1") || strings.Contains(e.Message, "dc1") {
+				t.Errorf("%s is told %q", name, e.Message)
+			}
+		}
+		if got != row.code {
+			t.Errorf("%s: %q, want %q", name, got, row.code)
+		}
+	}
+	for _, status := range append([]broker.AllocationStatus{""}, broker.AllocationStatuses...) {
+		e := access(lab, status).Refusal(at)
+		if status == broker.AllocationActive != (e == nil) || e != nil && e.Code != "allocation_not_active" {
+			t.Errorf("an allocation that is %q: %v", status, e)
+		}
+	}
+}
+
+func access(of broker.Place, status broker.AllocationStatus) broker.TerminalAccess {
+	return broker.TerminalAccess{
+		Operator: broker.OperatorToken{Name: "ada", Role: broker.RoleProjectMember, Place: of},
+		Policy:   broker.DefaultTerminalPolicy(), NodeID: "n-1", Site: "dc1", NodeStatus: broker.Active, NodeEpoch: 2,
+		Username: broker.AllocationAccount, AllocationID: "alc-1", Occupant: &broker.Occupant{ID: "alc-1", NodeID: "n-1", Username: broker.AllocationAccount},
+		Project: of, Allocation: status,
+	}
+}
+
+func TestAProjectIsShownNoReasonOfANode(t *testing.T) {
+	for code, want := range map[string]string{
+		"": "", "terminal_exited": "terminal_exited", "terminal_closed": "terminal_closed", "node_quarantined": broker.TerminalNodeUnready,
+		"node_in_run": broker.TerminalNodeUnready, "task_expired": broker.TerminalNodeUnready, "site_forbidden": broker.TerminalNodeUnready,
+	} {
+		if shown, text := broker.TenantTerminalCode(code); shown != want || (text == "") != (code == "") {
+			t.Errorf("%q is shown as %q: %q", code, shown, text)
+		}
+	}
+}
