@@ -16,6 +16,8 @@ type aim struct {
 const (
 	hallPkg     = "test/fleet/hall"
 	serverPkg   = "broker/server"
+	storePkg    = "broker/store"
+	adminPkg    = "broker/adminapi"
 	programPkg  = "broker/cmd/hostler-broker"
 	tenThousand = "ConnectedAgents/agents=10000"
 	onSQLite    = "EnqueueToResult/sqlite/agents=1000/"
@@ -53,6 +55,19 @@ var aims = []aim{
 	{
 		what: "tasks on PostgreSQL, three brokers, 32 in flight", pkg: serverPkg, benchmark: onThree + "flight=32", unit: "tasks/s",
 		shown: "/s",
+	},
+	{
+		what: "a node of 10,000 is allocated, SQLite: p99", pkg: storePkg, benchmark: "Placement/sqlite", unit: "p99-ms", shown: "ms",
+		atMost: 20,
+	},
+	{what: "allocations of a node of 10,000, SQLite", pkg: storePkg, benchmark: "Placement/sqlite", unit: "reservations/s", shown: "/s", atLeast: 300},
+	{
+		what: "an allocation explained with 10,000 nodes, SQLite", pkg: adminPkg, benchmark: "Fleet/sqlite/explain", unit: "ms/answer",
+		shown: "ms", atMost: 100,
+	},
+	{
+		what: "a list of 1,000 of 10,000 nodes, SQLite", pkg: adminPkg, benchmark: "Fleet/sqlite/list", unit: "ms/answer", shown: "ms",
+		atMost: 100,
 	},
 	{what: "100 onboardings at once: stages", pkg: hallPkg, benchmark: onboardings + "100", unit: "stages/s", shown: "/s"},
 	{what: "1,000 onboardings at once: stages", pkg: hallPkg, benchmark: onboardings + "1000", unit: "stages/s", shown: "/s"},
