@@ -41,6 +41,7 @@ var availabilityOf = map[string]Availability{
 	"turnover_missing":        InTurnover, // the node waits for the turnover
 	"certificate_falls_short": Held,
 	"certificate_expired":     Held,
+	"provisioning_failing":    Held,
 	"device_missing":          Held,
 	"device_unexpected":       Held,
 }

@@ -75,6 +75,10 @@ func TestOneWordSaysWhyANodeIsNotHandedOut(t *testing.T) {
 		{"offline", func(h *Handout) { h.Node.Status = Offline }, "held node_status"},
 		{"quarantined", func(h *Handout) { h.Node.Status = Quarantined }, "held node_status"},
 		{"its certificate falls short", func(h *Handout) { h.Certificate.MeetsPolicy = false }, "held certificate_falls_short"},
+		{"it could not be provisioned again and again", func(h *Handout) { h.Provisions.HeldAt = h.Now }, "held provisioning_failing"},
+		{"the same, and a turnover cleans it", func(h *Handout) {
+			h.Provisions.HeldAt, h.RunID, h.Run, h.RunKind = h.Now, "r-1", "running", turnover
+		}, "in_turnover node_in_run provisioning_failing"},
 		{"a disk nobody knows", func(h *Handout) { h.Devices[0].State = DeviceUnexpected }, "held device_unexpected"},
 		{"an onboarding makes it", func(h *Handout) {
 			h.Node.Status, h.RunID, h.Run, h.RunKind = Enrolling, "r-1", "running", OnboardingKind

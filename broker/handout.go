@@ -28,6 +28,7 @@ type Handout struct {
 	OverrideAt  time.Time
 	Certificate *LastCertificate // nil: no turnover has issued a certificate
 	Devices     []Device
+	Provisions  ProvisionFailures
 }
 
 // LastCertificate is the newest clean certificate of a node.
@@ -67,7 +68,7 @@ var activationSteps = map[NodeStatus]string{
 // no reason against it; if either tenant is unknown, the ids are compared instead. If the
 // allocation is already live on the node, only the reasons of service count. Codes: node_status,
 // node_silent, turnover_owed, node_in_run, frozen, site_disabled, allocation_live, turnover_missing,
-// certificate_falls_short, certificate_expired, device_missing, device_unexpected.
+// certificate_falls_short, certificate_expired, provisioning_failing, device_missing, device_unexpected.
 func (h Handout) Reasons(allocation, tenant string) []Reason {
 	all := h.service()
 	for _, a := range h.Occupants {
@@ -168,6 +169,9 @@ func (h Handout) machine() (all []Reason) {
 	if c := h.Certificate; c != nil && len(h.Occupants) == 0 && !h.Now.Before(c.ValidUntil) && !c.ValidUntil.Before(h.OverrideAt) {
 		add("certificate_expired", "start a turnover (hostler decommission start NODE --mode soft_reset --reason R); a site with turnover_automatic starts it by itself",
 			"certificate %s was valid until %s", c.ID, c.ValidUntil.UTC().Format(time.RFC3339))
+	}
+	if !h.Provisions.HeldAt.IsZero() {
+		add("provisioning_failing", "repair the stated cause, then let the node in again (hostler node activate NODE --reason R)", "%s", h.Provisions)
 	}
 	for _, d := range missing {
 		add("device_missing", "put the device back, or record what happened to it (hostler certificate attest NODE --device "+d.ID+

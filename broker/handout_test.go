@@ -70,6 +70,10 @@ func TestANodeIsHandedOutUnlessSomethingSpeaksAgainstIt(t *testing.T) {
 		{"its certificate ended and it fell short", func(h *Handout) {
 			h.Certificate.MeetsPolicy, h.Certificate.ValidUntil = false, h.Now
 		}, "certificate_falls_short certificate_expired"},
+		{"it could not be provisioned once", func(h *Handout) { h.Provisions = ProvisionFailures{Failures: 1, Code: "login_refused", At: at} }, ""},
+		{"it could not be provisioned again and again", func(h *Handout) {
+			h.Provisions = ProvisionFailures{Failures: 2, Code: "login_refused", At: at, HeldAt: at}
+		}, "provisioning_failing"},
 		{"a part is gone", func(h *Handout) { h.Devices[0].State = DeviceMissing }, "device_missing"},
 		{"a part is there that nobody knows", func(h *Handout) { h.Devices[0].State = DeviceUnexpected }, "device_unexpected"},
 		{"all of it", func(h *Handout) {

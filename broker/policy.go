@@ -9,6 +9,7 @@ package broker
 type Policy struct {
 	MachinePolicy
 	AutomaticPolicy `title:"Turnover after a tenant"`
+	ProvisionPolicy `title:"Provision for a tenant"`
 }
 
 // MachinePolicy is the part of a policy that an onboarding or a reimage copies when it starts. A new
@@ -142,6 +143,11 @@ type CertificatePolicy struct {
 type AutomaticPolicy struct {
 	TurnoverAutomatic        bool `json:"turnover_automatic" default:"true" doc:"Begins a turnover of an active node whose tenants have left, or of an unused node whose certificate has run out or soon does, without a request."`
 	AutomaticTurnoversAtOnce int  `json:"automatic_turnovers_at_once" unit:"turnovers" default:"10" minimum:"1" maximum:"500" doc:"Limit of such turnovers at the site that have not ended, with those of released allocations. At the limit none begins, and releases wait."`
+}
+
+// ProvisionPolicy steers what follows when a node cannot be provisioned.
+type ProvisionPolicy struct {
+	ProvisionFailuresToHold int `json:"provision_failures_to_hold" unit:"failures" default:"2" minimum:"1" maximum:"100" doc:"Failures in a row to provision a node, because of the node, from which the node is handed to nobody until a person activates it."`
 }
 
 // defaultRetries is the default of stage_retries, which a tag cannot hold.

@@ -69,3 +69,16 @@ func (a *API) leftAlone(ctx context.Context, out *api.Status, sites []string) er
 	}
 	return err
 }
+
+// unprovisionable adds alerts for sites with nodes that are held because they could not be provisioned.
+func (a *API) unprovisionable(ctx context.Context, out *api.Status, sites []string) error {
+	all, err := a.c.DB.Unprovisionable(ctx, sites)
+	for _, u := range all {
+		out.Alerts = append(out.Alerts, api.Alert{
+			Code: "provisioning_failing", Since: u.Since,
+			Message: fmt.Sprintf("site %s: %d nodes are handed to nobody, because they could not be provisioned again and again (hostler node list --availability held; hostler node show NODE says why; repair the cause, then hostler node activate NODE --reason R)",
+				cmp.Or(u.Site, "none"), u.Nodes),
+		})
+	}
+	return err
+}

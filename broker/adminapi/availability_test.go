@@ -3,10 +3,12 @@ package adminapi_test
 import (
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/broker/store"
@@ -121,5 +123,55 @@ func TestCapacityIsOfTheSitesInView(t *testing.T) {
 	}
 	if a := b.Ask(t, bound, http.MethodGet, "/capacity?site=dc1", nil); a.Code() != "site_forbidden" {
 		t.Errorf("another site's capacity is %s", a.Body)
+	}
+}
+
+// A node that could not be provisioned again and again is shown by list, node and status until an operator activates it.
+func TestANodeThatCannotBeProvisionedIsShownUntilItIsActivated(t *testing.T) {
+	b := servertest.Start(t)
+	stocked(t, b, "h100", 1)
+	mine := newTenant(t, b, "acme", "lab")
+	mine.quota(t, b, "h100", 1)
+	member := mine.tokens(t, b)["project_member"]
+	nodes := servertest.Must[api.NodeList](t, b, http.MethodGet, "/nodes", nil).Items
+	id := nodes[0].ID
+	said := func() (messages []string) {
+		for _, a := range servertest.Must[api.Status](t, b, http.MethodGet, "/status", nil).Alerts {
+			if a.Code == "provisioning_failing" {
+				messages = append(messages, a.Message)
+			}
+		}
+		return messages
+	}
+	for i := range 2 {
+		if all := said(); len(all) > 0 {
+			t.Fatalf("after %d failures: %q", i, all)
+		}
+		servertest.Eventually(t, "a free node", func() bool { return show(t, b, id).Availability == "available" })
+		made := mine.allocated(t, b, member, mine.asks("h100", 1))
+		leads(t, b, made.ID, toProvisioning, store.AllocationChange{
+			To: broker.AllocationFailed, By: broker.AllocationWorker, Code: "node_not_ready",
+			Faults: []broker.ProvisionFault{{NodeID: id, Code: "login_refused", Message: "sshd is away"}},
+		})
+	}
+	if all := said(); len(all) != 1 || !strings.HasPrefix(all[0], "site dc1: 1 nodes are handed to nobody") {
+		t.Errorf("the alerts are %q", all)
+	}
+	servertest.Eventually(t, "the node to be held", func() bool { return show(t, b, id).Availability == "held" })
+	n := show(t, b, id)
+	if len(n.Handout.Reasons) != 1 || n.Handout.Reasons[0].Code != "provisioning_failing" || !strings.Contains(n.Handout.Reasons[0].Message, "sshd is away") {
+		t.Errorf("against the node stand %+v", n.Handout.Reasons)
+	}
+	listed := servertest.Must[api.NodeList](t, b, http.MethodGet, "/nodes?availability=held", nil).Items
+	if len(listed) != 1 || !slices.Equal(listed[0].AvailabilityCodes, []string{"provisioning_failing"}) {
+		t.Errorf("listed are %+v", listed)
+	}
+	why := servertest.Must[api.AllocationExplanation](t, b, http.MethodGet, "/allocations/explain?sku=h100&nodes=1", nil)
+	if len(why.Reasons) != 1 || why.Reasons[0].Code != "provisioning_failing" {
+		t.Errorf("it is explained by %+v", why.Reasons)
+	}
+	done := act(t, b, id, "activate", api.NodeAction{Reason: "sshd runs"})
+	if done.Node.Status != "active" || len(said()) > 0 || !show(t, b, id).Handout.MayBeHandedOut {
+		t.Errorf("after the activation: %+v, %q", done.Node, said())
 	}
 }

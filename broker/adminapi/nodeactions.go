@@ -115,13 +115,18 @@ func (a *API) activate(ctx context.Context, n broker.Node, in api.NodeAction) (b
 			return a.cancelDrain(ctx, n, in)
 		case broker.Active, broker.Offline:
 			drained, err := a.stillDrained(ctx, n)
-			switch {
-			case err != nil:
+			if err != nil {
 				return n, nil, err
-			case drained:
+			}
+			if n.Status == broker.Active { // a node that could not be provisioned is let in again
+				if n, err = a.c.DB.Transition(ctx, callerOf(ctx).actor(), n.ID, store.Change{
+					From: broker.Active, To: broker.Active, By: broker.OwnerOperator, Reason: in.Reason,
+				}); err != nil || !drained {
+					return n, nil, err
+				}
+			}
+			if drained {
 				return a.undrain(ctx, n)
-			case n.Status == broker.Active:
-				return n, nil, nil
 			}
 		}
 	}

@@ -52,6 +52,9 @@ func (a *API) addAttention(
 	if err := a.closedSites(ctx, out, sites); err != nil {
 		return err
 	}
+	if err := a.unprovisionable(ctx, out, sites); err != nil {
+		return err
+	}
 	if err := a.waitingReleases(ctx, out, sites); err != nil {
 		return err
 	}

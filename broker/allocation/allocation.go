@@ -22,6 +22,10 @@ type Work struct {
 	// Unfit are the nodes whose agent failed or refused to make the account or to prove the login, in any
 	// attempt.
 	Unfit []string `json:"unfit,omitempty"`
+	// Faults are the failures of nodes that are not ready, for reasons of their own: the last one a node.
+	Faults []broker.ProvisionFault `json:"faults,omitempty"`
+	// HoldAfter is from how many such failures in a row on a node is held.
+	HoldAfter int `json:"hold_after,omitempty"`
 	// Begun are the nodes whose turnover this run has begun. A turnover that ends without a
 	// certificate is not begun again by the same run.
 	Begun []string `json:"begun,omitempty"`
@@ -88,6 +92,10 @@ type Change struct {
 	Code, Reason   string
 	CertificateIDs []string
 	RunID          string
+	// Provisioned are the nodes that are ready, and Faults those that are not, for reasons of their own.
+	Provisioned []string
+	Faults      []broker.ProvisionFault
+	HoldAfter   int
 }
 
 // The codes of a failed allocation and of a failed release. A tenant sees them, so they name neither
@@ -99,3 +107,6 @@ const (
 	CodeCleaningFailed        = "cleaning_failed"
 	CodeReleaseCancelled      = "release_cancelled"
 )
+
+// CodeLoginUnproven is the failure of a node that proves a login at no address, or by no key.
+const CodeLoginUnproven = "login_unproven"

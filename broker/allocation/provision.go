@@ -32,16 +32,18 @@ func (c *Chains) provisionUsers(ctx context.Context, r *run, a broker.Allocation
 		if slices.Contains(r.State.Ready, id) {
 			continue
 		}
-		switch ended, err := c.letIn(ctx, r, a, id, addresses[id], keys); {
+		switch k, err := c.letIn(ctx, r, a, id, addresses[id], keys); {
 		case isFailure(err):
 			wrong = errors.Join(wrong, err)
-			if ended && !slices.Contains(r.State.Unfit, id) {
+			if k.ID != "" && k.Status.Ended() && !slices.Contains(r.State.Unfit, id) {
 				r.State.Unfit = append(r.State.Unfit, id)
 			}
+			r.State.blame(k, err)
 		case err != nil:
 			waits = err
 		default:
 			r.State.Ready = append(r.State.Ready, id)
+			r.State.clear(id)
 		}
 	}
 	switch {
@@ -59,13 +61,14 @@ func (c *Chains) provisionUsers(ctx context.Context, r *run, a broker.Allocation
 }
 
 // letIn makes the account on a node, and has the node prove the login, at the address of MAAS if that is
-// the node's own. The tenant is shown the address of the proof. Ended is whether a task of the node's has ended. A broker serves agents of earlier releases: a
-// node whose agent does not know the proof is given without one, and the tenant sees no host key of it.
-func (c *Chains) letIn(ctx context.Context, r *run, a broker.Allocation, nodeID, address string, keys []string) (ended bool, err error) {
-	if k, err := c.task(ctx, r, nodeID, "allocation.provision_user", taskcatalog.ProvisionUserParams{
+// the node's own. The tenant is shown the address of the proof. The task is the last one of the node. A broker serves agents of earlier
+// releases: a node whose agent does not know the proof is given without one, and the tenant sees no host key of it.
+func (c *Chains) letIn(ctx context.Context, r *run, a broker.Allocation, nodeID, address string, keys []string) (broker.Task, error) {
+	made, err := c.task(ctx, r, nodeID, "allocation.provision_user", taskcatalog.ProvisionUserParams{
 		AllocationID: a.ID, Username: broker.AllocationAccount, SSHKeys: keys, Tenant: r.State.Tenant,
-	}); err != nil {
-		return k.ID != "" && k.Status.Ended(), err
+	})
+	if err != nil {
+		return made, err
 	}
 	k, err := c.task(ctx, r, nodeID, "allocation.check_login", taskcatalog.CheckLoginParams{
 		AllocationID: a.ID, Username: broker.AllocationAccount, SSHKeys: keys, Address: address,
@@ -74,16 +77,40 @@ func (c *Chains) letIn(ctx context.Context, r *run, a broker.Allocation, nodeID,
 		if !slices.Contains(r.State.Unproven, nodeID) {
 			r.State.Unproven = append(r.State.Unproven, nodeID)
 		}
-		return true, nil
+		return made, nil
 	}
 	if err != nil {
-		return k.ID != "" && k.Status.Ended(), err
+		return k, err
 	}
 	var proof taskcatalog.CheckLoginResult
 	if err := json.Unmarshal(k.Result, &proof); err != nil {
-		return true, failed(err)
+		return k, failed(err)
 	}
-	return true, failed(c.Records.NoteLogin(ctx, a, nodeID, proof))
+	return k, failed(c.Records.NoteLogin(ctx, a, nodeID, proof))
+}
+
+// notOfNode are codes of failed tasks for which the node is not at fault: the broker's request, or a
+// person who enrolled the node again.
+var notOfNode = []string{string(taskcatalog.CodeBadParams), string(taskcatalog.CodeCanceled), string(taskcatalog.CodeNodeReenrolled)}
+
+// blame notes the failure of a node's last task, if the node is at fault: its agent failed or refused the
+// task, did not answer, or proved a login that is none. What the broker refused to ask, and what a person
+// cancelled, is no fault of the node.
+func (s *Work) blame(k broker.Task, err error) {
+	f, is := errors.AsType[*chain.Failure](err)
+	switch {
+	case !is || k.ID == "" || k.Status == broker.TaskCanceled || slices.Contains(notOfNode, f.Code):
+		return
+	case k.Status == broker.TaskSucceeded && f.Code != CodeLoginUnproven:
+		return
+	}
+	s.clear(k.NodeID)
+	s.Faults = append(s.Faults, broker.ProvisionFault{NodeID: k.NodeID, Code: f.Code, Message: taskcatalog.Clean(f.Message, 500)})
+}
+
+// clear forgets the failure of a node that is ready.
+func (s *Work) clear(nodeID string) {
+	s.Faults = slices.DeleteFunc(s.Faults, func(f broker.ProvisionFault) bool { return f.NodeID == nodeID })
 }
 
 // begin leads an allocation to provisioning, from where it can become active or fail.
@@ -94,9 +121,9 @@ func (c *Chains) begin(ctx context.Context, r *run) error {
 // activate makes the allocation active. If a turnover has taken one of its nodes by force meanwhile, the
 // allocation fails.
 func (c *Chains) activate(ctx context.Context, r *run, _ broker.Allocation) error {
-	err := c.reach(ctx, r, Change{To: broker.AllocationActive, Reason: "the nodes are ready"})
+	err := c.reach(ctx, r, Change{To: broker.AllocationActive, Reason: "the nodes are ready", Provisioned: r.State.NodeIDs})
 	if f, is := errors.AsType[*chain.Failure](err); is && f.Code == "node_taken" {
-		return c.fail(ctx, r, CodeNodeNotReady, "node_taken: "+f.Message)
+		return c.fail(ctx, r, Change{Code: CodeNodeNotReady, Reason: "node_taken: " + f.Message})
 	}
 	return err
 }
@@ -109,27 +136,31 @@ func (c *Chains) failAllocation(ctx context.Context, r *run, _ broker.Allocation
 	if r.State.FailureCode == CodeKeyNotFound {
 		code = CodeKeyNotFound
 	}
-	return c.fail(ctx, r, code, r.State.FailureCode+": "+r.State.FailureMessage)
+	return c.fail(ctx, r, Change{
+		Code: code, Reason: r.State.FailureCode + ": " + r.State.FailureMessage,
+		Provisioned: r.State.Ready, Faults: r.State.Faults, HoldAfter: r.State.HoldAfter,
+	})
 }
 
 // fail ends an allocation that is not active yet.
-func (c *Chains) fail(ctx context.Context, r *run, code, reason string) error {
+func (c *Chains) fail(ctx context.Context, r *run, change Change) error {
 	for _, id := range r.State.NodeIDs {
-		if _, err := c.Records.Withdraw(ctx, id, r.ID, reason); err != nil {
+		if _, err := c.Records.Withdraw(ctx, id, r.ID, change.Reason); err != nil {
 			return failed(err)
 		}
 	}
 	if err := c.begin(ctx, r); err != nil { // only an allocation in provisioning can fail
 		return err
 	}
-	return c.reach(ctx, r, Change{To: broker.AllocationFailed, Code: code, Reason: reason})
+	change.To = broker.AllocationFailed
+	return c.reach(ctx, r, change)
 }
 
 // cancelProvision ends an allocation whose run is cancelled, and gives its nodes back. An allocation
 // that is active stays so.
 func (c *Chains) cancelProvision(ctx context.Context, r *run) error {
 	end := func(ctx context.Context, r *run, _ broker.Allocation) error {
-		return c.fail(ctx, r, CodeProvisioningCancelled, "run "+r.ID+" was cancelled")
+		return c.fail(ctx, r, Change{Code: CodeProvisioningCancelled, Reason: "run " + r.ID + " was cancelled"})
 	}
 	if err := c.in(unprovisioned, end)(ctx, r); err != nil {
 		return err

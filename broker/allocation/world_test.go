@@ -47,8 +47,9 @@ type world struct {
 	resumed []string
 	// replaces is a node whose stopped turnover a reimage is about to replace.
 	replaces string
-	taken    bool     // a turnover has taken a node by force
-	proven   []string // logins, as NODE at ADDRESS
+	taken    bool                // a turnover has taken a node by force
+	proven   []string            // logins, as NODE at ADDRESS
+	ended    []allocation.Change // statuses that ended a provisioning
 	// atHolder is called once, at the next look at a node's run.
 	atHolder func()
 }
@@ -140,7 +141,7 @@ func (w *world) look() {
 		}
 		_, err := w.engine.Start(ctx, chain.Start{
 			Kind: kind, Site: "dc1", Subject: "allocation/" + a.ID, Locks: []string{"allocation/" + a.ID}, RequestedBy: "system",
-			State: allocation.Work{AllocationID: a.ID, Tenant: a.ProjectID, NodeIDs: a.NodeIDs, GraceSeconds: 30},
+			State: allocation.Work{AllocationID: a.ID, Tenant: a.ProjectID, NodeIDs: a.NodeIDs, GraceSeconds: 30, HoldAfter: 3},
 		})
 		if _, taken := errors.AsType[*chain.Locked](err); err != nil && !taken {
 			w.Fatal(err)
@@ -274,6 +275,9 @@ func (w *world) Reach(_ context.Context, id string, c allocation.Change) error {
 				w.Errorf("allocation %s is released without a proof of node %s", id, n)
 			}
 		}
+	}
+	if c.To == broker.AllocationActive || c.To == broker.AllocationFailed {
+		w.ended = append(w.ended, c)
 	}
 	a.Reach(c.To, w.clock.Now())
 	*w.all[id] = a

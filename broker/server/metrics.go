@@ -142,6 +142,8 @@ var (
 		"Nodes whose tenant left, or whose certificate ran out, more than an hour ago and for which no turnover is under way.", nil, nil)
 	failedReleasesDesc = prometheus.NewDesc("hostler_releases_failed",
 		"Allocations whose release failed; they hold their nodes until somebody goes on.", nil, nil)
+	unprovisionableDesc = prometheus.NewDesc("hostler_nodes_provisioning_failing",
+		"Nodes that are held because they could not be provisioned again and again.", nil, nil)
 	judgedDesc = prometheus.NewDesc("hostler_availability_age_seconds",
 		"Time since a broker last judged the availability of all nodes, in seconds.", nil, nil)
 	silentSitesDesc = prometheus.NewDesc("hostler_silent_sites", "Sites with silent nodes of which no node makes contact.", nil, nil)
@@ -185,7 +187,7 @@ func (i *inventory) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		nodesDesc, statusesDesc, tasksDesc, trustDesc, upDesc, restoreHoldDesc, frozenAllDesc, frozenSitesDesc,
 		unreachableDesc, keysDesc, keysAskedDesc, runsDesc, unplacedDesc, lagDesc, silentDesc, silentSitesDesc, heldDesc, leftAloneDesc,
-		failedReleasesDesc, relayLagDesc,
+		failedReleasesDesc, unprovisionableDesc, relayLagDesc,
 		judgedDesc,
 	} {
 		out <- d
@@ -243,6 +245,7 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 	gauge(silentSitesDesc, float64(seen.SilentSites))
 	gauge(leftAloneDesc, float64(seen.LeftAlone))
 	gauge(failedReleasesDesc, float64(seen.FailedReleases))
+	gauge(unprovisionableDesc, float64(seen.Unprovisionable))
 	gauge(judgedDesc, seen.AvailabilityAge.Seconds())
 	for what, n := range seen.Held {
 		gauge(heldDesc, float64(n), what)

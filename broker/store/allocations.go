@@ -172,6 +172,11 @@ type AllocationChange struct {
 	Code           string   // of a failure
 	CertificateIDs []string // of the turnovers that a release ends with
 	CorrelationID  string
+	// Provisioned are nodes that were made ready. Faults are nodes that could not be, for reasons of
+	// their own; from HoldAfter such failures in a row on a node is held (below 1: the default).
+	Provisioned []string
+	Faults      []broker.ProvisionFault
+	HoldAfter   int
 }
 
 // TransitionAllocation changes an allocation's status, if broker.TransitionAllocation permits the
@@ -229,6 +234,9 @@ func (t *tx) transitionAllocation(
 		return a, err
 	}
 	if err := t.tellAllocation(ctx, a, before.Status, actor.Name, c.CorrelationID); err != nil {
+		return a, err
+	}
+	if err := t.countProvisions(ctx, actor, a, c); err != nil {
 		return a, err
 	}
 	if err := t.meter(ctx, a, before.Status, c.CorrelationID); err != nil {

@@ -20,6 +20,7 @@ type Gauges struct {
 	SilentSites                 int            // sites without any heard node
 	LeftAlone                   int            // nodes that a tenant left, and for which no turnover is under way in time
 	FailedReleases              int            // allocations whose release failed
+	Unprovisionable             int            // nodes that are held because they could not be provisioned
 	Held                        map[string]int // stopped by guards until a person decides, by kind; of HeldReconciliation: sites
 	AvailabilityAge             time.Duration  // since all nodes were last judged
 	KeysRefused                 int            // active sites whose MAAS refused their key at the last check
@@ -85,6 +86,13 @@ func (db *DB) Gauges(ctx context.Context) (g Gauges, err error) {
 	for _, f := range failed {
 		g.FailedReleases += f.Allocations
 	}
+	held, err := db.Unprovisionable(ctx, nil)
+	if err != nil {
+		return g, err
+	}
+	for _, u := range held {
+		g.Unprovisionable += u.Nodes
+	}
 	var judged time.Time
 	if err := r.QueryRowContext(ctx, `SELECT at FROM availability_sweep WHERE one = 1`).Scan(sqlkit.ScanMicros(&judged)); err != nil {
 		return g, err
@@ -92,12 +100,12 @@ func (db *DB) Gauges(ctx context.Context) (g Gauges, err error) {
 	if !judged.IsZero() {
 		g.AvailabilityAge = max(db.Now().Sub(judged), 0)
 	}
-	held, err := db.HeldBack(ctx, nil)
+	stopped, err := db.HeldBack(ctx, nil)
 	if err != nil {
 		return g, err
 	}
 	g.Held = map[string]int{HeldBatch: 0, HeldProfiles: 0}
-	for _, h := range held {
+	for _, h := range stopped {
 		g.Held[h.What]++
 	}
 	g.KeysRefused, g.Held[HeldReconciliation], g.KeysAsked, err = db.maasKeys(ctx)

@@ -32,7 +32,7 @@ func (db *DB) CountAvailability(ctx context.Context, sites []string) ([]Availabi
 
 // faulty is true of a node that needs a repair, whatever its availability is.
 const faulty = `nodes.status IN ('offline', 'quarantined') OR codes LIKE '%"node_silent"%' OR codes LIKE '%"device_missing"%'
-	OR codes LIKE '%"device_unexpected"%' OR codes LIKE '%"certificate_falls_short"%'`
+	OR codes LIKE '%"device_unexpected"%' OR codes LIKE '%"provisioning_failing"%' OR codes LIKE '%"certificate_falls_short"%'`
 
 // TurnoverTime is how long a turnover kept a node of a SKU at a site out of use.
 type TurnoverTime struct {

@@ -23,8 +23,12 @@ func (db *DB) Handout(ctx context.Context, n broker.Node) (broker.Handout, error
 
 func handout(ctx context.Context, r sqlkit.Runner, n broker.Node, now time.Time) (h broker.Handout, err error) {
 	h.Node, h.Now = n, now
-	if err := r.QueryRowContext(ctx, `SELECT override_at, `+siteDisabled+` FROM nodes WHERE id = $1`,
-		n.ID).Scan(sqlkit.ScanMicros(&h.OverrideAt), &h.SiteDisabled); err != nil {
+	p := &h.Provisions
+	if err := r.QueryRowContext(ctx, `SELECT override_at, `+siteDisabled+`, COALESCE(failures, 0), COALESCE(code, ''), COALESCE(message, ''),
+			COALESCE(allocation_id, ''), COALESCE(at, 0), COALESCE(held_at, 0)
+		FROM nodes LEFT JOIN provision_failures ON node_id = nodes.id WHERE nodes.id = $1`,
+		n.ID).Scan(sqlkit.ScanMicros(&h.OverrideAt), &h.SiteDisabled, &p.Failures, &p.Code, &p.Message, &p.AllocationID,
+		sqlkit.ScanMicros(&p.At), sqlkit.ScanMicros(&p.HeldAt)); err != nil {
 		return h, err
 	}
 	err = r.QueryRowContext(ctx, `SELECT id, status, kind FROM chain_runs WHERE id IN (SELECT run_id FROM chain_locks WHERE name = $1)`,

@@ -86,7 +86,11 @@ func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, 
 	if err != nil {
 		return n, err
 	}
-	if next.Status == n.Status && next.TurnoverOwed == n.TurnoverOwed && !takenOver && !passed {
+	letIn, err := t.letInAgain(ctx, n, c)
+	if err != nil {
+		return n, err
+	}
+	if next.Status == n.Status && next.TurnoverOwed == n.TurnoverOwed && !takenOver && !passed && !letIn {
 		return n, nil
 	}
 	next.UpdatedAt = t.now
@@ -100,6 +104,9 @@ func (t *tx) transition(ctx context.Context, actor broker.Actor, nodeID string, 
 	}
 	e.Reason = c.Reason
 	e.After = small("status", next.Status, "turnover_owed", next.TurnoverOwed, "owner", c.By)
+	if letIn {
+		e.Before = small("status", n.Status, "turnover_owed", n.TurnoverOwed, "provisioning", "failing")
+	}
 	return next, t.audit(ctx, e)
 }
 

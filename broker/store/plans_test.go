@@ -49,6 +49,7 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.OpenRuns(ctx, "dc1", "auto-"))(t)
 	must(db.TurnoverPlaces(ctx, "dc1", "turnovers/dc1/", []string{"auto-", "release-"}, &broker.Allocation{ID: "a-1"}))(t)
 	must(db.WaitingReleases(ctx, []string{"dc1"}))(t)
+	must(db.Unprovisionable(ctx, []string{"dc1"}))(t)
 	must(db.SweepAvailability(ctx))(t)
 	must(db.RenewAvailability(ctx, []string{n.ID}))(t)
 	must(db.AllocationsWithoutRun(ctx, 10))(t)
@@ -91,7 +92,7 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	raw := must(sql.Open("sqlite", strings.TrimPrefix(url, "sqlite:")))(t)
 	defer func() { _ = raw.Close() }()
 	scan := regexp.MustCompile(`^(?:SCAN (?:\d+ )?(\w+)|SEARCH (\w+))(?: USING (?:COVERING )?INDEX (\w+)(?: \((.*)\))?)?`)
-	small := []string{"CONSTANT", "nodes", "maas_sites", "restores", "b", "w", "gone", "u"} // b: batches; w: resolver_wants, or placed events; gone: nodes with uncertified occupants; u: the usage of a period
+	small := []string{"CONSTANT", "nodes", "maas_sites", "restores", "b", "w", "p", "gone", "u"} // b: batches; p: nodes that could not be provisioned lately; w: resolver_wants, or placed events; gone: nodes with uncertified occupants; u: the usage of a period
 	few := []string{
 		"tasks_open", "chain_runs_open", "chain_runs_due", "chain_runs_held", "chain_holds_now", "outbox_waiting", "audit_logs_unsealed", "certificates_denied", "terminal_sessions_live",
 		"allocations_live", "allocations_uncertified", "node_devices_wrong", "allocation_claims_live",

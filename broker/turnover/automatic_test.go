@@ -72,6 +72,7 @@ func TestOnlyANodeThatWaitsForItIsTurnedOver(t *testing.T) {
 	}{
 		"left":              {func(*broker.Handout) {}, true},
 		"a part is missing": {func(h *broker.Handout) { h.Devices = []broker.Device{{ID: "d", State: broker.DeviceMissing}} }, true},
+		"it is held because it could not be provisioned": {func(h *broker.Handout) { h.Provisions.HeldAt = h.Now }, true},
 		"its certificate ran out": {func(h *broker.Handout) {
 			h.Occupants, h.Certificate = nil, &broker.LastCertificate{ID: "c-1", MeetsPolicy: true, ValidUntil: h.Now}
 		}, true},

@@ -45,9 +45,9 @@ func (n *Nodes) Live(ctx context.Context, nodeID string) ([]broker.Occupant, err
 	return slices.DeleteFunc(all, func(a broker.Occupant) bool { return !a.Live() }), err
 }
 
-// runReasons are the reasons caused by runs, freezes, disabled sites, tenants and the time since the last turnover:
-// they say nothing about the node's fitness.
-var runReasons = []string{"node_in_run", "allocation_live", "turnover_missing", "certificate_expired", "frozen", "site_disabled"}
+// runReasons are the reasons caused by runs, freezes, disabled sites, tenants, earlier provisions and the time since the last
+// turnover: they say nothing about the present system's fitness.
+var runReasons = []string{"node_in_run", "allocation_live", "turnover_missing", "certificate_expired", "frozen", "site_disabled", "provisioning_failing"}
 
 // Unfit implements agentlifecycle.Nodes.
 func (n *Nodes) Unfit(ctx context.Context, nodeID string) ([]broker.Reason, error) {

@@ -48,7 +48,7 @@ func (r *Records) Allocation(ctx context.Context, id string) (broker.Allocation,
 func (r *Records) Reach(ctx context.Context, id string, c allocation.Change) error {
 	_, err := r.DB.TransitionAllocation(ctx, broker.System, id, store.AllocationChange{
 		To: c.To, By: broker.AllocationWorker, Code: c.Code, Reason: taskcatalog.Clean(c.Reason, 500), CertificateIDs: c.CertificateIDs,
-		CorrelationID: c.RunID,
+		CorrelationID: c.RunID, Provisioned: c.Provisioned, Faults: c.Faults, HoldAfter: c.HoldAfter,
 	})
 	return err
 }
@@ -75,12 +75,12 @@ func (r *Records) Addresses(ctx context.Context, a broker.Allocation) (map[strin
 func (r *Records) NoteLogin(ctx context.Context, a broker.Allocation, nodeID string, proof taskcatalog.CheckLoginResult) error {
 	address, err := netip.ParseAddr(proof.Address)
 	if err != nil {
-		return broker.Errorf(broker.Refused, "login_unproven", "node %s proved a login at %q, which is no address (look at its agent)", nodeID,
+		return broker.Errorf(broker.Refused, allocation.CodeLoginUnproven, "node %s proved a login at %q, which is no address (look at its agent)", nodeID,
 			taskcatalog.Clean(proof.Address, 64))
 	}
 	key, _, _, rest, err := ssh.ParseAuthorizedKey([]byte(proof.HostKey))
 	if err != nil || len(rest) > 0 {
-		return broker.Errorf(broker.Refused, "login_unproven", "node %s proved a login by a host key that cannot be read (look at its agent)", nodeID)
+		return broker.Errorf(broker.Refused, allocation.CodeLoginUnproven, "node %s proved a login by a host key that cannot be read (look at its agent)", nodeID)
 	}
 	return r.DB.NoteLogin(ctx, a.ID, nodeID, address.Unmap().String(), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))))
 }

@@ -57,6 +57,7 @@ type site struct {
 	certified bool   // the turnover's certificate meets the policy
 	slow      bool   // no turnover ends
 	refuses   bool   // the nodes refuse accounts
+	shut      string // a node that refuses accounts
 	asked     []string
 }
 
@@ -248,7 +249,7 @@ func (s *site) answer(a *agent, d wire.Delivery) {
 	s.asked = append(s.asked, task.Type)
 	var result any
 	outcome, code := taskcatalog.OutcomeSucceeded, taskcatalog.Code("")
-	if s.refuses {
+	if s.refuses || s.shut == a.NodeID {
 		outcome, code = taskcatalog.OutcomeRefused, "node_draining"
 	}
 	switch task.Type {

@@ -53,10 +53,23 @@ func (s *simulation) repairs(round int) (nothing bool) {
 				s.turnOver(m, true)
 			}
 			nothing = false
+		} else if err == nil && !m.gone {
+			nothing = !s.letsIn(m, n) && nothing
 		}
 	}
 	s.check()
 	return nothing
+}
+
+// letsIn is an operator who activates a node that could not be provisioned again and again.
+func (s *simulation) letsIn(m *machine, n broker.Node) bool {
+	h, err := s.db.Handout(ctx, n)
+	s.must(err)
+	if h.Provisions.HeldAt.IsZero() {
+		return false
+	}
+	s.counts["nodes let in again"]++
+	return s.byOperator(m, broker.Active)
 }
 
 // repair draws what an operator does with a stopped run. In the last rounds every turnover is begun

@@ -71,7 +71,10 @@ func (w *Watch) begin(ctx context.Context, a broker.Allocation) error {
 	_, err = w.Runs.Start(ctx, chain.Start{
 		Kind: kind, Site: cmp.Or(a.Site, broker.NoSite), Subject: "allocation/" + a.ID, Locks: []string{store.AllocationLock(a.ID)},
 		RequestedBy: broker.System.Name, CorrelationID: a.ID, Reason: "allocation " + a.ID + " is " + string(a.Status),
-		State: allocation.Work{AllocationID: a.ID, Tenant: a.ProjectID, NodeIDs: a.NodeIDs, GraceSeconds: policy.DrainGraceSeconds},
+		State: allocation.Work{
+			AllocationID: a.ID, Tenant: a.ProjectID, NodeIDs: a.NodeIDs, GraceSeconds: policy.DrainGraceSeconds,
+			HoldAfter: policy.ProvisionFailuresToHold,
+		},
 	})
 	if _, taken := errors.AsType[*chain.Locked](err); taken {
 		return nil

@@ -43,7 +43,8 @@ retired; hostler node activate returns it to service.`,
 		long: `Make a quarantined or retired node active. For a draining node the drain is called
 off: the node becomes offline, and active as soon as its agent is heard. A node that
 owes a turnover is refused; a platform_admin may override this with --override and a
-reason.`,
+reason. An active node that is held because it could not be provisioned
+(provisioning_failing) may be handed out again.`,
 		example: "  hostler node activate gpu-07\n  hostler node activate gpu-07 --override --reason 'disks were replaced'",
 		flags: func(c *cobra.Command, n *api.NodeAction) {
 			c.Flags().BoolVar(&n.Override, "override", false, "ignore an owed turnover (platform_admin, with --reason)")
