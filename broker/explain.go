@@ -43,22 +43,59 @@ type ExplainedNode struct{ ID, Hostname, Site, Next string }
 // maxExamples is how many nodes an Explanation names for a reason.
 const maxExamples = 10
 
-// SiteNotOffered is the reason against nodes at a site where the SKU is not offered. Other reasons
-// are those of Handout.
-const SiteNotOffered = "site_not_offered"
+// Reasons of a request, beside those of Handout.
+const (
+	SiteNotOffered = "site_not_offered" // the SKU is not offered at the node's site
+	Reserved       = "reserved"         // as many nodes are kept for other projects as have this reason
+)
 
-// Explain counts nodes of a SKU for a request. Nodes come ordered by site, as a placement looks at
-// them.
-func Explain(s SKU, r AllocationRequest, nodes []JudgedNode) (out Explanation) {
-	reasons, sites := map[string]*ExplainedReason{}, map[string]*ExplainedSite{}
+// Free counts the nodes of a SKU that may be handed out, by site, where the SKU is offered.
+func (s SKU) Free(nodes []JudgedNode) map[string]int {
+	free := map[string]int{}
 	for _, n := range nodes {
+		if len(n.Reasons) == 0 && s.OfferedAt(n.Site) {
+			free[n.Site]++
+		}
+	}
+	return free
+}
+
+// OfferedAt reports whether the SKU is offered at a site.
+func (s SKU) OfferedAt(site string) bool {
+	return len(s.Offer.Sites) == 0 || slices.Contains(s.Offer.Sites, site)
+}
+
+// reserve gives the last of the free nodes at each site the reason that they are kept from a project.
+// A reservation counts nodes and names none; a placement begins with the first.
+func (s SKU) reserve(nodes []JudgedNode, kept Kept, projectID string) []JudgedNode {
+	nodes = slices.Clone(nodes)
+	left := map[string]int{}
+	for i, n := range slices.Backward(nodes) {
+		if len(n.Reasons) > 0 || !s.OfferedAt(n.Site) {
+			continue
+		}
+		if _, known := left[n.Site]; !known {
+			left[n.Site] = kept.From(projectID, n.Site)
+		}
+		if left[n.Site]--; left[n.Site] >= 0 {
+			nodes[i].Reasons = []Reason{{Code: Reserved, Next: "see for whom it is kept, and until when (hostler reservation list --sku " + s.ID + ")"}}
+		}
+	}
+	return nodes
+}
+
+// Explain counts nodes of a SKU for a request of a project (empty: any without a reservation). Nodes come
+// ordered by site, as a placement looks at them.
+func Explain(s SKU, r AllocationRequest, nodes []JudgedNode, kept Kept, projectID string) (out Explanation) {
+	reasons, sites := map[string]*ExplainedReason{}, map[string]*ExplainedSite{}
+	for _, n := range s.reserve(nodes, kept, projectID) {
 		at := sites[n.Site]
 		if at == nil {
 			at = &ExplainedSite{Site: n.Site}
 			sites[n.Site] = at
 		}
 		against := n.Reasons
-		if len(s.Offer.Sites) > 0 && !slices.Contains(s.Offer.Sites, n.Site) {
+		if !s.OfferedAt(n.Site) {
 			against = append(slices.Clone(against), Reason{
 				Code: SiteNotOffered, Next: fmt.Sprintf("offer the SKU there (hostler sku update %s --site %s, with its other sites)", s.ID, n.Site),
 			})

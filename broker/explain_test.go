@@ -21,7 +21,7 @@ func TestAnExplanationCountsNodesByReason(t *testing.T) {
 		node("n-3", "dc2"), node("n-4", "dc2"), node("n-5", "dc2", "frozen"), node("n-6", "dc3"),
 	}
 	ask := func(count int, site string) Explanation {
-		return Explain(s, AllocationRequest{SKU: "h100", Nodes: count, Site: site}, nodes)
+		return Explain(s, AllocationRequest{SKU: "h100", Nodes: count, Site: site}, nodes, Kept{}, "")
 	}
 	e := ask(1, "")
 	if e.Fit != 3 || e.DoNotFit != 3 || e.Site != "dc1" || e.Refusal != nil || fmt.Sprint(e.Sites) != "[{dc1 1 1} {dc2 2 1} {dc3 0 1}]" {
@@ -44,10 +44,10 @@ func TestAnExplanationCountsNodesByReason(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	s.Offer.Images = []string{"ubuntu/noble"}
-	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1, Image: "ubuntu/noble"}, nil); e.Refusal == nil || !strings.Contains(e.Refusal.Message, "installs no image") {
+	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1, Image: "ubuntu/noble"}, nil, Kept{}, ""); e.Refusal == nil || !strings.Contains(e.Refusal.Message, "installs no image") {
 		t.Errorf("an image that nothing installs: %+v", e)
 	}
-	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1}, nil); e.Refusal == nil || !strings.Contains(e.Refusal.Message, "there are no nodes") {
+	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1}, nil, Kept{}, ""); e.Refusal == nil || !strings.Contains(e.Refusal.Message, "there are no nodes") {
 		t.Errorf("%+v", e)
 	}
 	nodes = nil
@@ -56,5 +56,28 @@ func TestAnExplanationCountsNodesByReason(t *testing.T) {
 	}
 	if e := ask(1, ""); e.Reasons[0].Nodes != 25 || len(e.Reasons[0].Examples) != 10 {
 		t.Errorf("%d nodes, %d of them named", e.Reasons[0].Nodes, len(e.Reasons[0].Examples))
+	}
+}
+
+// Nodes that are kept for other projects do not fit; what is kept for the project itself does.
+func TestAnExplanationCountsWhatIsReserved(t *testing.T) {
+	s := NewSKU()
+	s.ID, s.Offer.Sites = "h100", []string{"dc1", "dc2"}
+	var nodes []JudgedNode
+	for i, site := range []string{"dc1", "dc1", "dc1", "dc2", "dc2", "dc3"} {
+		nodes = append(nodes, JudgedNode{ID: fmt.Sprint("n-", i), Site: site})
+	}
+	kept := Keep([]Reservation{reservedFrom("a", "p", "dc1", 2, 0, 1), reservedFrom("b", "p", "", 1, 0, 1)}, nil, s.Free(nodes))
+	for project, want := range map[string]string{"": "[{dc1 1 2} {dc2 2 0} {dc3 0 1}]", "p": "[{dc1 3 0} {dc2 2 0} {dc3 0 1}]"} {
+		e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 2}, nodes, kept, project)
+		if got := fmt.Sprint(e.Sites); got != want || (e.Site == "dc1") != (project == "p") {
+			t.Errorf("for %q: %s at %q, want %s", project, got, e.Site, want)
+		}
+		if r := e.Reasons[0]; project == "" && (r.Code != "reserved" || r.Nodes != 2 || r.Examples[0].ID != "n-1" || !strings.Contains(r.Examples[0].Next, "hostler reservation list --sku h100")) {
+			t.Errorf("the reason is %+v", r)
+		}
+		if len(nodes[1].Reasons) > 0 {
+			t.Fatal("the caller's nodes were changed")
+		}
 	}
 }

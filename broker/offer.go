@@ -133,6 +133,20 @@ func (s SKU) Places(r AllocationRequest) error {
 	return nil
 }
 
+// Reserves refuses a reservation of nodes that the SKU does not offer. Code: sku_unavailable.
+func (s SKU) Reserves(r Reservation) error {
+	no := func(format string, args ...any) error {
+		return Errorf(Refused, "sku_unavailable", "cannot reserve SKU %s: "+format, append([]any{s.ID}, args...)...)
+	}
+	switch {
+	case s.Offer.Shape != BareMetal:
+		return no("it is offered as slices of a node, and reservations are of whole nodes")
+	case r.Site != "" && !s.OfferedAt(r.Site):
+		return no("it is not offered at %s (hostler sku update %s --site changes where)", cleanText(r.Site), s.ID)
+	}
+	return nil
+}
+
 // Unavailable is the refusal of a request. Code: sku_unavailable.
 func (r AllocationRequest) Unavailable(format string, args ...any) *Error {
 	return Errorf(Refused, "sku_unavailable", "cannot allocate SKU %s: "+format, append([]any{cleanText(r.SKU)}, args...)...)

@@ -34,9 +34,10 @@ func (a *API) capacity(ctx context.Context, in *capacityInput) (*api.Capacity, e
 // capacityCounts counts a part of which each node has a number.
 func capacityCounts(c availability.Capacity, each int) api.CapacityCounts {
 	of := func(word broker.Availability) int64 { return int64(c.Nodes[word] * each) }
+	reserved := int64(c.Reserved * each)
 	return api.CapacityCounts{
 		Delivered: int64(c.Delivered() * each), Healthy: int64(c.Healthy() * each),
-		Available: of(broker.Available), Allocated: of(broker.Allocated), InTurnover: of(broker.InTurnover),
+		Available: of(broker.Available) - reserved, Reserved: reserved, Allocated: of(broker.Allocated), InTurnover: of(broker.InTurnover),
 		Maintenance: of(broker.InMaintenance), Held: of(broker.Held), OutOfService: of(broker.OutOfService),
 		Unknown: of(broker.AvailabilityUnknown),
 	}

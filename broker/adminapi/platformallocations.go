@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"context"
+	"slices"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
@@ -95,6 +96,8 @@ type explainAllocationInput struct {
 	SKU   string `query:"sku" required:"true" minLength:"1" maxLength:"63"`
 	Nodes int    `query:"nodes" minimum:"1" maximum:"1000" default:"1"`
 	Site  string `query:"site" maxLength:"63" doc:"default: all sites that the caller sees"`
+
+	Project string `query:"project" maxLength:"130" doc:"who asks; default: a project without a reservation"`
 }
 
 // explainAllocation judges all nodes of a SKU for a request.
@@ -107,11 +110,17 @@ func (a *API) explainAllocation(ctx context.Context, in *explainAllocationInput)
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := a.c.DB.JudgedNodes(ctx, s.ID, sites)
+	var asks broker.Project
+	if in.Project != "" {
+		if asks, err = a.project(ctx, in.Project); err != nil {
+			return nil, err
+		}
+	}
+	nodes, kept, err := a.judged(ctx, s, sites)
 	if err != nil {
 		return nil, err
 	}
-	e := broker.Explain(s, broker.AllocationRequest{SKU: s.ID, Nodes: in.Nodes, Site: in.Site}, nodes)
+	e := broker.Explain(s, broker.AllocationRequest{SKU: s.ID, Nodes: in.Nodes, Site: in.Site}, nodes, kept, asks.ID)
 	out := &api.AllocationExplanation{
 		SKU: s.ID, Nodes: in.Nodes, WouldFit: e.Refusal == nil, Site: e.Site, Fit: e.Fit, DoNotFit: e.DoNotFit,
 		Sites: resources(e.Sites, func(c broker.ExplainedSite) api.AllocationSiteCounts { return api.AllocationSiteCounts(c) }),
@@ -123,6 +132,23 @@ func (a *API) explainAllocation(ctx context.Context, in *explainAllocationInput)
 		out.Code, out.Message = e.Refusal.Code, e.Refusal.Message
 	}
 	return out, nil
+}
+
+// judged returns the nodes of a SKU at sites (nil: all), and what is kept of all its free nodes.
+func (a *API) judged(ctx context.Context, s broker.SKU, sites []string) (nodes []broker.JudgedNode, kept broker.Kept, err error) {
+	inForce, held, err := a.c.DB.InForce(ctx, s.ID)
+	if err != nil {
+		return nil, kept, err
+	}
+	judgeAt := sites
+	if len(inForce) > 0 { // a reservation of any site counts the nodes of all
+		judgeAt = nil
+	}
+	if nodes, err = a.c.DB.JudgedNodes(ctx, s.ID, judgeAt); err != nil || len(inForce) == 0 {
+		return nodes, kept, err
+	}
+	kept = broker.Keep(inForce[s.ID], held[s.ID], s.Free(nodes))
+	return slices.DeleteFunc(nodes, func(n broker.JudgedNode) bool { return sites != nil && !slices.Contains(sites, n.Site) }), kept, nil
 }
 
 func explainedNode(n broker.ExplainedNode) api.AllocationReasonNode {

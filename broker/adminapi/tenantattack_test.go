@@ -19,6 +19,8 @@ type tenant struct {
 	member  api.Member
 	key     api.SSHKey
 	held    api.Allocation // see holds
+
+	reserved api.PlatformReservation // see reserves
 }
 
 func newTenant(t *testing.T, b *servertest.Broker, name, project string) (n tenant) {
@@ -61,6 +63,7 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 	mine, theirs := newTenant(t, b, "acme", "lab"), newTenant(t, b, "secret", "moonshot")
 	mine.holds(t, b, "h100.8gpu")
 	theirs.holds(t, b, "h100.8gpu")
+	theirs.reserves(t, b, "h100.8gpu", 1)
 	bodies := map[string]any{
 		"/organisations":                         api.OrganisationCreate{Name: "new"},
 		"/organisations/{organisation}/members":  api.MemberAdd{Subject: "eve", Role: "project_viewer"},
@@ -93,16 +96,16 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 		for role, token := range tokens {
 			for _, ref := range []struct{ theirs, nobodys map[string]string }{
 				{
-					map[string]string{"{organisation}": theirs.org.ID, "{project}": theirs.project.ID, "{member}": theirs.member.ID, "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{terminal}": "ts-none"},
-					map[string]string{"{organisation}": "org-none", "{project}": "prj-none", "{member}": "mem-none", "{key}": "key-none", "{allocation}": "alc-none", "{terminal}": "ts-none"},
+					map[string]string{"{organisation}": theirs.org.ID, "{project}": theirs.project.ID, "{member}": theirs.member.ID, "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{reservation}": theirs.reserved.ID, "{terminal}": "ts-none"},
+					map[string]string{"{organisation}": "org-none", "{project}": "prj-none", "{member}": "mem-none", "{key}": "key-none", "{allocation}": "alc-none", "{reservation}": "rsv-none", "{terminal}": "ts-none"},
 				},
 				{
-					map[string]string{"{organisation}": "secret", "{project}": "moonshot", "{member}": "of-secret", "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{terminal}": "ts-none"},
-					map[string]string{"{organisation}": "nobody", "{project}": "nothing", "{member}": "of-nobody", "{key}": "key-none", "{allocation}": "alc-none", "{terminal}": "ts-none"},
+					map[string]string{"{organisation}": "secret", "{project}": "moonshot", "{member}": "of-secret", "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{reservation}": theirs.reserved.ID, "{terminal}": "ts-none"},
+					map[string]string{"{organisation}": "nobody", "{project}": "nothing", "{member}": "of-nobody", "{key}": "key-none", "{allocation}": "alc-none", "{reservation}": "rsv-none", "{terminal}": "ts-none"},
 				},
 				{
-					map[string]string{"{organisation}": "secret", "{project}": "secret%2Fmoonshot", "{member}": theirs.member.ID, "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{terminal}": "ts-none"},
-					map[string]string{"{organisation}": "nobody", "{project}": "nobody%2Fnothing", "{member}": "mem-none", "{key}": "key-none", "{allocation}": "alc-none", "{terminal}": "ts-none"},
+					map[string]string{"{organisation}": "secret", "{project}": "secret%2Fmoonshot", "{member}": theirs.member.ID, "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{reservation}": theirs.reserved.ID, "{terminal}": "ts-none"},
+					map[string]string{"{organisation}": "nobody", "{project}": "nobody%2Fnothing", "{member}": "mem-none", "{key}": "key-none", "{allocation}": "alc-none", "{reservation}": "rsv-none", "{terminal}": "ts-none"},
 				},
 			} {
 				b.Advance(1e9) // no token asks too often
@@ -136,14 +139,23 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 			}
 		}
 	}
+	// So is a reservation's.
+	for role, token := range tokens {
+		b.Advance(1e9)
+		was := b.Ask(t, token, http.MethodGet, mine.reservations()+"/"+theirs.reserved.ID, nil)
+		never := b.Ask(t, token, http.MethodGet, mine.reservations()+"/rsv-none", nil)
+		if was.Code() != "reservation_not_found" || strings.ReplaceAll(string(was.Body), theirs.reserved.ID, "rsv-none") != string(never.Body) {
+			t.Errorf("another project's reservation as %s: %d %s", role, was.Status, was.Body)
+		}
+	}
 	// A key's id is looked for among the keys of the named member alone.
 	a := b.Ask(t, tokens["tenant_admin"], http.MethodDelete, "/members/"+mine.member.ID+"/keys/"+theirs.key.ID+"?reason=r", nil)
 	if a.Status != http.StatusNotFound || a.Code() != "ssh_key_not_found" {
 		t.Errorf("another tenant's key: %d %s", a.Status, a.Body)
 	}
-	for _, path := range []string{"/organisations", "/projects", "/organisations?ended=true", "/projects?ended=true", "/projects?organisation=acme", "/organisations/acme/members", mine.allocations()} {
+	for _, path := range []string{"/organisations", "/projects", "/organisations?ended=true", "/projects?ended=true", "/projects?organisation=acme", "/organisations/acme/members", mine.allocations(), mine.reservations() + "?ended=true"} {
 		for role, token := range tokens {
-			if a := b.Ask(t, token, http.MethodGet, path, nil); strings.Contains(string(a.Body), theirs.org.ID) || strings.Contains(string(a.Body), theirs.held.ID) || strings.Contains(string(a.Body), "moonshot") {
+			if a := b.Ask(t, token, http.MethodGet, path, nil); strings.Contains(string(a.Body), theirs.org.ID) || strings.Contains(string(a.Body), theirs.held.ID) || strings.Contains(string(a.Body), theirs.reserved.ID) || strings.Contains(string(a.Body), "moonshot") {
 				t.Errorf("GET %s as %s lists %s", path, role, a.Body)
 			}
 		}
@@ -151,6 +163,9 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 	// Nothing of the other tenant has changed.
 	if got := servertest.Must[api.PlatformAllocation](t, b, http.MethodGet, "/allocations/"+theirs.held.ID, nil); got.ReleasingAt != nil {
 		t.Errorf("its allocation is %+v", got)
+	}
+	if got := servertest.Must[api.PlatformReservation](t, b, http.MethodGet, "/reservations/"+theirs.reserved.ID, nil); got.EndedAt != nil {
+		t.Errorf("its reservation is %+v", got)
 	}
 	if got := servertest.Must[api.PlatformAllocationList](t, b, http.MethodGet, "/allocations?project="+theirs.project.ID, nil); len(got.Items) != 1 {
 		t.Errorf("its allocations are %+v", got)

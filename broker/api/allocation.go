@@ -133,7 +133,7 @@ type AllocationSiteCounts struct {
 
 // AllocationReason is a reason for which nodes do not fit.
 type AllocationReason struct {
-	Code     string                 `json:"code" doc:"as of a node's handout, or site_not_offered"`
+	Code     string                 `json:"code" doc:"as of a node's handout, site_not_offered, or reserved: as many nodes are kept for other projects"`
 	Nodes    int                    `json:"nodes"`
 	Examples []AllocationReasonNode `json:"examples" doc:"at most ten of the nodes"`
 }

@@ -23,8 +23,9 @@ type CapacityRow struct {
 // CapacityCounts counts by availability.
 type CapacityCounts struct {
 	Delivered    int64 `json:"delivered" doc:"all that are on record and not deleted"`
-	Healthy      int64 `json:"healthy" doc:"available, allocated without a fault, in turnover or in maintenance"`
-	Available    int64 `json:"available"`
+	Healthy      int64 `json:"healthy" doc:"available, reserved, allocated without a fault, in turnover or in maintenance"`
+	Available    int64 `json:"available" doc:"for any project"`
+	Reserved     int64 `json:"reserved" doc:"free, and kept for a project's reservation that is in force"`
 	Allocated    int64 `json:"allocated"`
 	InTurnover   int64 `json:"in_turnover"`
 	Maintenance  int64 `json:"maintenance"`

@@ -84,7 +84,7 @@
 //	POST   /projects/{project}/terminals/{terminal}/tickets  TerminalTicketRequest → ProjectTerminalTicket
 //	GET    /projects/{project}/terminals/{terminal}/attach  a WebSocket, like that of /terminals/{terminal}/attach
 //	GET    /allocations                         PlatformAllocationList  ?project= and those of a project's list
-//	GET    /allocations/explain                 AllocationExplanation  ?sku= &nodes= &site=
+//	GET    /allocations/explain                 AllocationExplanation  ?sku= &nodes= &site= &project=
 //	GET    /allocations/{allocation}            PlatformAllocation
 //	POST   /allocations/{allocation}/force-release  ReasonBody → PlatformAllocation
 //	GET    /organisations                       OrganisationList  ?ended= &cursor= &limit=
@@ -101,6 +101,12 @@
 //	POST   /projects/{project}/members          MemberAdd → Member
 //	GET    /projects/{project}/quotas           QuotaList         ?cursor= &limit=
 //	PUT    /projects/{project}/quotas/{sku}     QuotaPut → Quota
+//	GET    /projects/{project}/reservations     ReservationList   ?sku= &ended= &cursor= &limit=
+//	GET    /projects/{project}/reservations/{reservation}  Reservation
+//	GET    /reservations                        PlatformReservationList  ?project= and those of a project's list
+//	POST   /reservations                        ReservationCreate → PlatformReservation (201)
+//	GET    /reservations/{reservation}          PlatformReservation
+//	POST   /reservations/{reservation}/end      ReasonBody → PlatformReservation
 //	GET    /members/{member}                    Member
 //	POST   /members/{member}/end                ReasonBody → Member (the record stays)
 //	GET    /members/{member}/keys               SSHKeyList        ?ended= &cursor= &limit=
@@ -181,9 +187,9 @@
 //	PUT    /clean-policy                        CleanPolicyPut → CleanPolicy
 //
 // The routes that begin runs (POST /onboardings, /adoptions, their /batch, /decommissions/batch,
-// /rollouts, and a node's decommission, storage-cleanup and agent-lifecycle) and the request for an
-// allocation take an Idempotency-Key: a repeated request with the same key and body is answered with
-// the run or the allocation that the first request began.
+// /rollouts, and a node's decommission, storage-cleanup and agent-lifecycle) and the requests for an
+// allocation or a reservation take an Idempotency-Key: a repeated request with the same key and body is
+// answered with the run, allocation or reservation that the first request began.
 //
 // Every unsuccessful answer is a Problem. Every list is {items, next}: next is the
 // cursor of the next page, and empty on the last one. A list that is bounded by nature, such as

@@ -17,6 +17,9 @@ type Capacity struct {
 	GPUsPerNode int    // by the SKU; 0: the SKU has none, or is not on record
 	Nodes       map[broker.Availability]int
 	Faulty      int // allocated nodes that need a repair
+	// Reserved are free nodes that are kept for the reservations of projects. Nodes counts them among the
+	// available ones.
+	Reserved int
 	// Turnovers is the number of turnovers that ended in the period; Median and P95 are how long
 	// they kept a node out of use.
 	Turnovers   int
@@ -50,6 +53,10 @@ func CapacityOf(ctx context.Context, db *store.DB, sites []string, from time.Tim
 	if err != nil {
 		return nil, err
 	}
+	kept, err := KeptNodes(ctx, db, "")
+	if err != nil {
+		return nil, err
+	}
 	times, err := db.TurnoverTimes(ctx, sites, from, maxTurnovers)
 	if err != nil {
 		return nil, err
@@ -66,6 +73,7 @@ func CapacityOf(ctx context.Context, db *store.DB, sites []string, from time.Tim
 		k := key{c.Site, c.SKU}
 		if rows[k] == nil {
 			rows[k] = &Capacity{Site: c.Site, SKU: c.SKU, GPUsPerNode: gpus[c.SKU], Nodes: map[broker.Availability]int{}}
+			rows[k].Reserved = kept[c.SKU].BySite()[c.Site]
 			rows[k].Turnovers, rows[k].Median, rows[k].P95 = len(took[k]), percentile(took[k], 50), percentile(took[k], 95)
 		}
 		rows[k].Nodes[c.Word] += c.Nodes

@@ -60,6 +60,20 @@ func TestCapacityIsCountedBySiteAndSKU(t *testing.T) {
 		if fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("capacity is\n%q, want\n%q", got, want)
 		}
+		org, err := db.CreateOrganisation(t.Context(), broker.System, broker.Organisation{ID: "org-1", Name: "acme"})
+		must(err)
+		_, err = db.CreateProject(t.Context(), broker.System, broker.Project{ID: "p-1", OrganisationID: org.ID, Name: "lab"})
+		must(err)
+		_, err = db.CreateReservation(t.Context(), broker.System, broker.Reservation{ID: "rsv-1", ProjectID: "p-1", SKU: k.ID, Nodes: 3, To: clock.Now().Add(time.Hour)}, "r")
+		must(err)
+		all, err = CapacityOf(t.Context(), db, []string{"dc1"}, begun)
+		must(err)
+		if all[0].Reserved != 0 || all[1].Reserved != 2 || all[1].Nodes[broker.Available] != 2 {
+			t.Errorf("with a reservation of three nodes, of which two are free: %+v", all)
+		}
+		if kept, err := KeptNodes(t.Context(), db, k.ID); err != nil || kept[k.ID].Reservations[0].Kept != 2 {
+			t.Errorf("kept are %+v, %v", kept, err)
+		}
 		if one, err := CapacityOf(t.Context(), db, []string{"dc2"}, begun); err != nil || len(one) != 1 || one[0].Site != "dc2" {
 			t.Errorf("of one site: %+v (%v)", one, err)
 		}

@@ -71,7 +71,10 @@ func (t *tx) createAllocation(ctx context.Context, actor broker.Actor, n NewAllo
 		}
 		return a, err
 	}
-	p := placement{tx: t, n: n, offered: s.Offer.Sites, wait: wait, looked: map[string]bool{}}
+	p := placement{tx: t, n: n, offered: s.Offer.Sites, wait: wait, looked: map[string]bool{}, free: map[string]int{}}
+	if err := p.heedReservations(ctx); err != nil {
+		return a, err
+	}
 	site, nodes, err := p.find(ctx)
 	switch {
 	case err != nil:
@@ -139,8 +142,11 @@ type placement struct {
 	wait    bool     // for locks; false: locked nodes are passed over
 	// passedOver: nodes that might have been found are locked by other transactions.
 	passedOver bool
-	looked     map[string]bool // candidates that were judged
-	unfit      bool            // a locked node did not fit
+	looked     map[string]bool      // candidates that were judged
+	unfit      bool                 // a locked node did not fit
+	reserved   []broker.Reservation // of the SKU, in force
+	held       []broker.HeldNodes   // of the projects with these reservations
+	free       map[string]int       // by site, see countFree
 }
 
 // find returns the first site with enough nodes, and those nodes. No nodes: there is no such site.
@@ -150,6 +156,11 @@ func (p *placement) find(ctx context.Context) (site string, nodes []string, err 
 		return "", nil, err
 	}
 	for _, site := range sites {
+		if leaves, err := p.leavesReserved(ctx, site); err != nil {
+			return "", nil, err
+		} else if !leaves {
+			continue
+		}
 		nodes, err := p.findAt(ctx, site)
 		if err != nil || len(nodes) == p.n.Nodes {
 			return site, nodes, err
@@ -160,10 +171,15 @@ func (p *placement) find(ctx context.Context) (site string, nodes []string, err 
 
 // sites returns the sites to look at, in the order of the locks.
 func (p *placement) sites(ctx context.Context) ([]string, error) {
-	switch {
-	case p.n.Site != "":
+	if p.n.Site != "" {
 		return []string{p.n.Site}, nil
-	case len(p.offered) > 0:
+	}
+	return p.allSites(ctx)
+}
+
+// allSites returns the sites where the SKU is offered.
+func (p *placement) allSites(ctx context.Context) ([]string, error) {
+	if len(p.offered) > 0 {
 		return slices.Sorted(slices.Values(p.offered)), nil
 	}
 	return p.distinctSites(ctx)
@@ -241,7 +257,7 @@ const judgedPage = 200
 func (p *placement) next(ctx context.Context, site, after string, most int) (ids []string, end string, err error) {
 	w := p.candidates(site, after)
 	if p.unfit {
-		free, last, err := p.judge(ctx, w)
+		free, last, err := p.judge(ctx, w, judgedPage)
 		if err != nil || len(free) == 0 {
 			return nil, last, err
 		}
@@ -262,8 +278,8 @@ func (p *placement) next(ctx context.Context, site, after string, most int) (ids
 
 // judge judges a page of candidates without locks, and returns those that fit, and the last one of
 // the page.
-func (p *placement) judge(ctx context.Context, w sqlkit.Where) (free []string, last string, err error) {
-	limit := w.Limit(judgedPage) // adds an argument to w
+func (p *placement) judge(ctx context.Context, w sqlkit.Where, size int) (free []string, last string, err error) {
+	limit := w.Limit(size) // adds an argument to w
 	page, err := p.ids(ctx, w, limit)
 	if err != nil || len(page) == 0 {
 		return nil, "", err

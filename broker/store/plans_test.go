@@ -54,6 +54,8 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.RenewAvailability(ctx, []string{n.ID}))(t)
 	must(db.AllocationsWithoutRun(ctx, 10))(t)
 	must(db.AllocationsPastEnd(ctx, 10))(t)
+	_, _, err := db.InForce(ctx, "")
+	ok(t, err)
 	for _, project := range []string{"", "p-1"} {
 		for _, after := range []string{"", "a-1"} {
 			f := store.UsageFilter{ProjectID: project, Sites: []string{"dc1"}, From: now.Add(-time.Hour), To: now, After: after}

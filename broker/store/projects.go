@@ -106,8 +106,8 @@ func (db *DB) CreateProject(ctx context.Context, actor broker.Actor, p broker.Pr
 	return made, err
 }
 
-// EndProject ends a project without live members and without allocations that have not ended. Ending it again changes nothing. Codes:
-// project_not_found, project_in_use.
+// EndProject ends a project without live members and without allocations that have not ended, with its
+// reservations. Ending it again changes nothing. Codes: project_not_found, project_in_use.
 func (db *DB) EndProject(ctx context.Context, actor broker.Actor, id, reason string) (p broker.Project, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		p, err = t.liveProject(ctx, id, t.ForUpdate())
@@ -132,6 +132,9 @@ func (db *DB) EndProject(ctx context.Context, actor broker.Actor, id, reason str
 				"cannot end project %s: live members: %d, allocations that have not ended: %d (end those first)", p.Name, members, held), e)
 		}
 		p.EndedAt, e.Reason = t.now, reason
+		if err := t.endReservationsOf(ctx, actor, id, reason); err != nil {
+			return err
+		}
 		if _, err := t.ExecContext(ctx, `UPDATE projects SET ended_at = $1 WHERE id = $2`, sqlkit.Micros(t.now), id); err != nil {
 			return err
 		}

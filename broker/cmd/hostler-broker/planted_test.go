@@ -270,6 +270,9 @@ func (s *search) walk() {
 	member := servertest.Must[api.Member](t, p.Broker, http.MethodPost, "/projects/lab/members", api.MemberAdd{Subject: "ada", Role: "project_viewer"})
 	of["organisation"], of["project"], of["member"] = []string{org.ID}, []string{project.ID}, []string{member.ID}
 	of["allocation"] = []string{s.allocated(project, member)}
+	of["reservation"] = []string{servertest.Must[api.PlatformReservation](t, p.Broker, http.MethodPost, "/reservations", api.ReservationCreate{
+		Project: project.ID, SKU: "h100.8gpu", Nodes: 1, To: p.Now().Add(time.Hour), Reason: "test",
+	}).ID}
 	query := map[string]string{"/find": "?q=c001", "/allocations/explain": "?sku=h100.8gpu", "/events": "?follow=false&after=0", "/projects/{project}/events": "?follow=false&after=0", "/audit": "?limit=1000", "/nodes/{node}/resolver/explain": "?step=gpu.scrub.overwrite", "/terminal-policy": "?site=dc1"}
 	answered := 0
 	for path, methods := range remote.Paths {

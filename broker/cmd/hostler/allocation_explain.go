@@ -12,14 +12,16 @@ import (
 )
 
 func allocationExplainCommand(a *app) *cobra.Command {
-	var sku, site string
+	var sku, site, project string
 	var nodes int
 	c := &cobra.Command{
 		Use: "explain --sku SKU --nodes N", Short: "say which nodes fit a request, and why the others do not", Args: exactly(),
 		Long: `Say whether a request for nodes of a SKU would find them now, how many nodes fit, and
 how many do not, by reason, with the next action for up to ten nodes of each. A node
-may have several reasons. Quotas are not looked at (hostler quota list PROJECT).`,
-		Example: "  hostler allocation explain --sku h100.8gpu --nodes 4\n  hostler allocation explain --sku h100.8gpu --nodes 4 --site dc1 -o json",
+may have several reasons. As many free nodes as are kept for the reservations of other
+projects are reserved; with --project the nodes kept for that project fit. Quotas are not looked at (hostler quota list PROJECT).`,
+		Example: "  hostler allocation explain --sku h100.8gpu --nodes 4\n  hostler allocation explain --sku h100.8gpu --nodes 4 --site dc1 -o json\n" +
+			"  hostler allocation explain --sku h100.8gpu --nodes 4 --project acme/lab",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if sku == "" || nodes < 1 {
 				return usage("it is not said what to explain (use --sku SKU and --nodes N)")
@@ -28,7 +30,7 @@ may have several reasons. Quotas are not looked at (hostler quota list PROJECT).
 			if err != nil {
 				return err
 			}
-			e, err := remote.ExplainAllocation(c.Context(), sku, nodes, site)
+			e, err := remote.ExplainAllocation(c.Context(), sku, nodes, site, project)
 			if err != nil {
 				return err
 			}
@@ -38,6 +40,7 @@ may have several reasons. Quotas are not looked at (hostler quota list PROJECT).
 	c.Flags().StringVar(&sku, "sku", "", "the SKU")
 	c.Flags().IntVar(&nodes, "nodes", 1, "number of whole nodes")
 	c.Flags().StringVar(&site, "site", "", "only at this site")
+	c.Flags().StringVar(&project, "project", "", "the `PROJECT` that asks; default: one without a reservation")
 	return c
 }
 

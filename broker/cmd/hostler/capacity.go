@@ -15,9 +15,9 @@ func capacityCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "capacity", Short: "count GPUs by site, SKU and availability", Args: exactly(),
 		Long: `Count GPUs by site, SKU and availability. Healthy are those that are available,
-allocated without a fault, in turnover or in maintenance. The minutes are how long
-the turnovers of the last seven days kept a node out of use. -o json counts nodes
-as well.`,
+reserved, allocated without a fault, in turnover or in maintenance. Reserved are free
+and kept for a project (hostler reservation list). The minutes are how long the
+turnovers of the last seven days kept a node out of use. -o json counts nodes as well.`,
 		Example: "  hostler capacity\n  hostler capacity --site dc1 -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			remote, err := a.connect()
@@ -46,13 +46,13 @@ func capacityPage(a *app, p *render.Page, k *api.Capacity) {
 		}
 		rows = append(rows, []string{
 			cmp.Or(r.Site, "-"), cmp.Or(r.SKU, "-"), whole(r.GPUs.Delivered), whole(r.GPUs.Healthy), whole(r.GPUs.Available),
-			whole(r.GPUs.Allocated), whole(r.GPUs.InTurnover), whole(r.GPUs.Held), whole(r.GPUs.Maintenance),
+			whole(r.GPUs.Reserved), whole(r.GPUs.Allocated), whole(r.GPUs.InTurnover), whole(r.GPUs.Held), whole(r.GPUs.Maintenance),
 			whole(r.GPUs.OutOfService), whole(r.GPUs.Unknown), median, p95,
 		})
 	}
 	p.Table([]render.Column{
 		render.Keep("SITE"), render.Keep("SKU"), render.Keep("GPUS"), render.Main("HEALTHY"), render.Keep("AVAILABLE"),
-		render.Main("ALLOCATED"), render.More("IN TURNOVER"), render.Main("HELD"), render.Aside("MAINTENANCE"),
+		render.Main("RESERVED"), render.Main("ALLOCATED"), render.More("IN TURNOVER"), render.Main("HELD"), render.Aside("MAINTENANCE"),
 		render.Aside("OUT OF SERVICE"), render.Aside("UNKNOWN"), render.Aside("MEDIAN MIN"), render.Aside("P95 MIN"),
 	}, rows)
 	if len(rows) == 0 {

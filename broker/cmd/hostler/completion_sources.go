@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"strconv"
 	"strings"
 
 	"github.com/hostler/hostler/broker/api"
@@ -33,6 +34,7 @@ var sources = map[string]source{
 	"--project":          projectCandidates,
 	"certificate ID":     certificateCandidates,
 	"allocation ID":      allocationCandidates,
+	"reservation ID":     reservationCandidates,
 	"onboarding ID":      runCandidates(onboardings),
 	"decommission ID":    runCandidates(decommissions),
 	"agent-lifecycle ID": runCandidates(agentRuns),
@@ -273,6 +275,17 @@ func allocationCandidates(ctx context.Context, remote *client.Client, _ []string
 	}
 	for _, v := range l.Items {
 		offer(v)
+	}
+	return out, nil
+}
+
+func reservationCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+	all, err := remote.Reservations(ctx, "", client.ReservationFilter{})
+	if err != nil {
+		return nil, err
+	}
+	for _, v := range all.Items {
+		out = append(out, candidate{v.ID, v.Status + ", " + strconv.Itoa(v.Nodes) + " of " + v.SKU + " for " + v.ProjectID})
 	}
 	return out, nil
 }

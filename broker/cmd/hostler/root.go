@@ -98,6 +98,7 @@ func nouns(a *app) []*cobra.Command {
 		memberCommand(a),
 		keyCommand(a),
 		quotaCommand(a),
+		reservationCommand(a),
 		usageCommand(a),
 		tokenCommand(a),
 		auditCommand(a),
