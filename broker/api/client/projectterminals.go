@@ -3,21 +3,33 @@ package client
 import (
 	"context"
 	"net/http"
+	"strconv"
 
 	"github.com/hostler/hostler/broker/api"
 )
 
 // ProjectTerminalFilter narrows a list of a project's terminal sessions; empty fields narrow nothing.
-type ProjectTerminalFilter struct{ Allocation, Status string }
+type ProjectTerminalFilter struct {
+	Allocation, Status string
+	Limit              int // newest first; 0: all
+}
 
 // ProjectTerminals lists the sessions that members opened for a project, newest first.
 func (c *Client) ProjectTerminals(ctx context.Context, project string, f ProjectTerminalFilter) (*api.ProjectTerminalList, error) {
+	q := query("allocation", f.Allocation, "status", f.Status)
 	all := &api.ProjectTerminalList{Items: []api.ProjectTerminal{}}
-	return all, eachPage(ctx, c, at("projects", project, "terminals"), query("allocation", f.Allocation, "status", f.Status),
-		func(l *api.ProjectTerminalList) string {
-			all.Items = append(all.Items, l.Items...)
-			return l.Next
-		})
+	for {
+		q.Set("limit", strconv.Itoa(nextPage(f.Limit, len(all.Items))))
+		page, err := fetch[api.ProjectTerminalList](ctx, c, at("projects", project, "terminals"), q)
+		if err != nil {
+			return nil, err
+		}
+		all.Items, all.Next = append(all.Items, page.Items...), page.Next
+		if page.Next == "" || f.Limit > 0 && len(all.Items) >= f.Limit {
+			return all, nil
+		}
+		q.Set("cursor", page.Next)
+	}
 }
 
 // ProjectTerminal returns a session of a project.

@@ -25,27 +25,34 @@ func TestSSHGetsTheNodeOfTheAllocation(t *testing.T) {
 	}
 	two := []api.AllocationLogin{gpu(1, "10.0.0.7"), gpu(2, "")}
 	for name, row := range map[string]struct {
-		me     string
-		logins []api.AllocationLogin
-		args   []string
-		away   bool
-		ssh    string // empty: not run
-		says   string
-		status int
+		me       string
+		logins   []api.AllocationLogin
+		args     []string
+		away     bool
+		ssh      string // empty: not run
+		terminal string // the request that opens one; empty: none is opened
+		says     string
+		status   int
 	}{
 		"one node":                           {me: tenant, logins: two[:1], ssh: "-l tenant 10.0.0.7"},
 		"one of two":                         {me: tenant, logins: two, args: []string{"--node", "gpu-1"}, ssh: "-l tenant 10.0.0.7"},
 		"without an address":                 {me: tenant, logins: two, args: []string{"--node", "gpu-2"}, ssh: "-l tenant gpu-2"},
 		"an address of IPv6":                 {me: tenant, logins: []api.AllocationLogin{gpu(1, "fd00::7")}, ssh: "-l tenant fd00::7"},
 		"arguments":                          {me: tenant, logins: two[:1], args: []string{"--", "-L", "1:h:2", "nvidia-smi"}, ssh: "-l tenant 10.0.0.7 -L 1:h:2 nvidia-smi"},
-		"a tenant's node behind a jump host": {me: tenant, logins: two[:1], away: true, ssh: "-l tenant 10.0.0.7"},
+		"a tenant's node behind a jump host": {me: tenant, logins: two[:1], away: true, args: []string{"--via", "ssh", "--", "-v"}, ssh: "-l tenant 10.0.0.7 -v"},
+		"out of a tenant's reach":            {me: tenant, logins: two[:1], away: true, terminal: "POST /projects/prj-1/allocations/alc-1/terminals", says: "gpu-1 is not reachable at 10.0.0.7 port 22 from here: opening a terminal", status: exitNotFound},
+		"through the broker at once":         {me: tenant, logins: two, args: []string{"--node", "gpu-2", "--via", "broker"}, terminal: "POST /projects/prj-1/allocations/alc-1/terminals", says: "opening a terminal on gpu-2 through the broker, as --via says", status: exitNotFound},
+		"the platform, through the broker":   {me: platform, logins: two[:1], args: []string{"--via", "broker"}, terminal: "POST /terminals", says: "opening a terminal on gpu-1", status: exitNotFound},
+		"the broker takes no arguments":      {me: tenant, logins: two[:1], args: []string{"--via", "broker", "--", "-v"}, says: "error: bad_usage: ", status: exitUsage},
+		"no such way":                        {me: tenant, logins: two[:1], args: []string{"--via", "pigeon"}, says: "error: bad_usage: --via takes ssh or broker", status: exitUsage},
+		"out of a tenant's reach, arguments": {me: tenant, logins: two[:1], away: true, args: []string{"--", "-v"}, says: "error: node_unreachable: ", status: exitFailed},
 		"as the platform":                    {me: platform, logins: two[:1], ssh: "-l tenant 10.0.0.7"},
 		"several nodes":                      {me: tenant, logins: two, says: "error: bad_usage: allocation alc-1 has 2 nodes (name one with --node: gpu-1, gpu-2)", status: exitUsage},
 		"no such node":                       {me: tenant, logins: two, args: []string{"--node", "gpu-3"}, says: "error: node_not_found: ", status: exitNotFound},
 		"an ended allocation":                {me: tenant, says: "error: allocation_not_active: ", status: exitRefused},
 		"an option for an address":           {me: tenant, logins: []api.AllocationLogin{gpu(1, "-oProxyCommand=id")}, says: "error: address_invalid: ", status: exitFailed},
 		"a user in an address":               {me: tenant, logins: []api.AllocationLogin{gpu(1, "root@10.0.0.7")}, says: "error: address_invalid: ", status: exitFailed},
-		"out of reach of the platform":       {me: platform, logins: two[:1], away: true, says: "gpu-1 is not reachable at 10.0.0.7 port 22 from here: opening a terminal", status: exitNotFound},
+		"out of reach of the platform":       {me: platform, logins: two[:1], away: true, terminal: "POST /terminals", says: "gpu-1 is not reachable at 10.0.0.7 port 22 from here: opening a terminal", status: exitNotFound},
 		"out of reach, and arguments":        {me: platform, logins: two[:1], away: true, args: []string{"--", "-v"}, says: "error: node_unreachable: ", status: exitFailed},
 		"words without a dash":               {me: tenant, logins: two[:1], args: []string{"nvidia-smi"}, says: "error: bad_usage: ", status: exitUsage},
 	} {
@@ -66,7 +73,7 @@ func TestSSHGetsTheNodeOfTheAllocation(t *testing.T) {
 			var out, errs bytes.Buffer
 			var ran []string
 			env := nowhere(&out, &errs)
-			env.reaches = func(_ context.Context, address string) bool { return !row.away && address == "10.0.0.7:22" }
+			env.reaches = func(_ context.Context, address string) bool { return !row.away && strings.HasSuffix(address, ":22") }
 			env.become = func(program string, args ...string) error {
 				ran = append([]string{program}, args...)
 				return nil
@@ -79,11 +86,18 @@ func TestSSHGetsTheNodeOfTheAllocation(t *testing.T) {
 			if strings.Join(ran, " ") != want || got != row.status || !strings.Contains(errs.String(), row.says) {
 				t.Errorf("status %d, ran %q, wrote %s; want status %d, %q, %q", got, ran, errs.String(), row.status, want, row.says)
 			}
-			opened := slices.ContainsFunc(b.requests(), func(r request) bool {
-				return r.line == "POST /terminals" && strings.Contains(r.body, `"node":"dc1/gpu-1"`) && strings.Contains(r.body, `"allocation_id":"alc-1"`)
-			})
-			if wants := row.me == platform && row.away && row.args == nil; opened != wants {
-				t.Errorf("a terminal was asked for: %t, want %t", opened, wants)
+			opened := ""
+			for _, r := range b.requests() {
+				if strings.HasPrefix(r.line, "POST ") {
+					opened = r.line
+					if r.line == "POST /terminals" && (!strings.Contains(r.body, `"node":"dc1/gpu-1"`) || !strings.Contains(r.body, `"allocation_id":"alc-1"`)) ||
+						r.line != "POST /terminals" && !strings.Contains(r.body, `"hostname":"gpu-`) {
+						t.Errorf("asked for %s", r.body)
+					}
+				}
+			}
+			if opened != row.terminal {
+				t.Errorf("a terminal was asked for: %q, want %q", opened, row.terminal)
 			}
 		})
 	}

@@ -324,12 +324,20 @@ func certificateCandidates(ctx context.Context, remote *client.Client, _ []strin
 }
 
 func terminalCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
-	l, err := remote.Terminals(ctx, client.TerminalFilter{Status: "live"})
+	project, err := ownProject(ctx, remote, "")
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range l.Items {
-		out = append(out, candidate{t.ID, t.Username + " on " + t.Hostname + ", " + t.Status})
+	_, all, err := terminalRoutes{remote, project}.list(ctx, client.TerminalFilter{Status: "live"}, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range all {
+		at := " on " + t.Hostname
+		if project != "" {
+			at = " of " + t.AllocationID
+		}
+		out = append(out, candidate{t.ID, t.Username + at + ", " + t.Status})
 	}
 	return out, nil
 }

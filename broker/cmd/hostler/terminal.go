@@ -77,24 +77,27 @@ func programsWords(args []string) []string {
 }
 
 func terminalAttachCommand(a *app) *cobra.Command {
-	return &cobra.Command{
+	var project string
+	c := &cobra.Command{
 		Use: "attach ID", Short: "attach to a detached session, or to one attached elsewhere", Args: exactly("ID"),
 		Long: `Attach to a session that was detached, with the last of its screen. Only the
 operator who opened the session, or a platform_admin, may attach. If the session is
 attached elsewhere, that side is detached.`,
 		Example: "  hostler terminal attach ts-7k2m4q6s",
 		RunE: func(c *cobra.Command, args []string) error {
-			remote, err := a.connect()
+			routes, err := a.terminals(c.Context(), project)
 			if err != nil {
 				return err
 			}
-			k, err := remote.TerminalTicket(c.Context(), args[0], a.terminalSize())
+			t, ticket, err := routes.ticket(c.Context(), args[0], a.terminalSize())
 			if err != nil {
 				return err
 			}
-			return a.attachTerminal(c.Context(), remote, k, false)
+			return a.attachTerminal(c.Context(), routes, t, ticket, false)
 		},
 	}
+	terminalProjectFlag(c, &project)
+	return c
 }
 
 // The forms that the node accepts from the local environment. Other values are left out, so that
@@ -123,8 +126,8 @@ func (a *app) environment() (term string, locale map[string]string) {
 }
 
 // ended reports the end of a session: the program's own exit status, or the reason.
-func (a *app) ended(t *api.Terminal, e attach.End) error {
-	where := fmt.Sprintf("session %s on %s", t.ID, t.Hostname)
+func (a *app) ended(t *seenTerminal, e attach.End) error {
+	where := fmt.Sprintf("session %s %s", t.ID, t.place())
 	switch {
 	case e.Left:
 		waits := "until it ends"
@@ -137,8 +140,12 @@ func (a *app) ended(t *api.Terminal, e attach.End) error {
 		a.note("ended %s", where)
 		return nil
 	case e.Code != "terminal_exited" && !e.Asked:
-		return broker.Errorf(endKind(e.Code), cmp.Or(e.Code, "terminal_ended"), "%s has ended: %s (hostler recording play %s)", where,
-			cmp.Or(e.Text, "no reason is known"), t.ID)
+		next := ""
+		if !t.ofProject { // a project plays no recording
+			next = fmt.Sprintf(" (hostler recording play %s)", t.ID)
+		}
+		return broker.Errorf(endKind(e.Code), cmp.Or(e.Code, "terminal_ended"), "%s has ended: %s%s", where,
+			cmp.Or(e.Text, "no reason is known"), next)
 	}
 	if e.Signal != "" {
 		a.note("the program was ended by signal %s", e.Signal)

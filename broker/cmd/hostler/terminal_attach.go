@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
-	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/attach"
 	"github.com/hostler/hostler/broker/escape"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
@@ -29,7 +29,7 @@ func (a *app) openTerminal(ctx context.Context, s api.TerminalStart) error {
 	if err != nil {
 		return err
 	}
-	return a.attachTerminal(ctx, remote, k, true)
+	return a.attachTerminal(ctx, terminalRoutes{remote, ""}, operatorsTerminal(&k.Terminal), k.Ticket, true)
 }
 
 // terminalSize is the size of the local terminal, or the classic default size.
@@ -48,8 +48,7 @@ func (a *app) terminalSize() api.TerminalTicketRequest {
 const maxSide = 4096
 
 // attachTerminal runs a session, new or existing, from its ticket to its end.
-func (a *app) attachTerminal(ctx context.Context, remote *client.Client, k *api.TerminalTicket, isNew bool) error {
-	t := &k.Terminal
+func (a *app) attachTerminal(ctx context.Context, routes terminalRoutes, t *seenTerminal, ticket string, isNew bool) error {
 	keyboard, screen := tty(a.in, term.IsTerminal), tty(a.out, term.IsTerminal)
 	resized := make(chan os.Signal, 1)
 	signal.Notify(resized, syscall.SIGWINCH)
@@ -58,12 +57,11 @@ func (a *app) attachTerminal(ctx context.Context, remote *client.Client, k *api.
 	// terminal right and ended the session.
 	signal.Ignore(syscall.SIGPIPE)
 	defer signal.Reset(syscall.SIGPIPE)
-	if keyboard != nil {
+	if keyboard != nil || t.ofProject { // a tenant is always told of the recording
 		a.greet(t)
 	}
 	restore := func() {}
 	defer func() { restore() }()
-	ticket := k.Ticket
 	end, err := attach.Run(ctx, attach.Config{
 		ID: t.ID, In: a.in, Out: a.out, Err: a.err,
 		Keyboard: keyboard != nil, Screen: screen != nil, Quiet: a.quiet, New: isNew,
@@ -84,22 +82,17 @@ func (a *app) attachTerminal(ctx context.Context, remote *client.Client, k *api.
 		},
 		Dial: func(ctx context.Context) (attach.Conn, error) {
 			if ticket == "" { // each ticket is good for one connection
-				k, err := remote.TerminalTicket(ctx, t.ID, a.terminalSize())
-				if err != nil {
+				var err error
+				if _, ticket, err = routes.ticket(ctx, t.ID, a.terminalSize()); err != nil {
 					return nil, err
 				}
-				ticket = k.Ticket
 			}
 			with := ticket
 			ticket = ""
-			conn, err := remote.AttachTerminal(ctx, t.ID, with)
-			if err != nil {
-				return nil, err // an untyped nil
-			}
-			return conn, nil
+			return routes.attach(ctx, t.ID, with)
 		},
-		Look:  func(ctx context.Context) (attach.End, error) { return sessionEnd(ctx, remote, t.ID) },
-		Close: func(ctx context.Context) error { return closeTerminal(ctx, remote, t.ID) },
+		Look:  func(ctx context.Context) (attach.End, error) { return sessionEnd(ctx, routes, t.ID) },
+		Close: func(ctx context.Context) error { return closeTerminal(ctx, routes, t.ID) },
 	})
 	restore()
 	restore = func() {}
@@ -112,16 +105,19 @@ func (a *app) attachTerminal(ctx context.Context, remote *client.Client, k *api.
 	if err := a.ended(t, end); err != nil || screen != nil || end.Lost == 0 || end.Left {
 		return err
 	}
-	return broker.Errorf(broker.Internal, "terminal_output_lost",
-		"%d bytes of output of session %s did not arrive here (hostler recording play %s shows what was recorded)", end.Lost, t.ID, t.ID)
+	next := ""
+	if !t.ofProject {
+		next = fmt.Sprintf(" (hostler recording play %s shows what was recorded)", t.ID)
+	}
+	return broker.Errorf(broker.Internal, "terminal_output_lost", "%d bytes of output of session %s did not arrive here%s", end.Lost, t.ID, next)
 }
 
-func (a *app) greet(t *api.Terminal) {
+func (a *app) greet(t *seenTerminal) {
 	recorded := "what it shows is recorded"
 	if t.RecordInput {
 		recorded = "what it shows and what is typed is recorded"
 	}
-	a.note("session %s as %s on %s; %s; Enter, then ~? lists the escapes", t.ID, t.Username, t.Hostname, recorded)
+	a.note("session %s as %s %s; %s; Enter, then ~? lists the escapes", t.ID, t.Username, t.place(), recorded)
 }
 
 // rawKeyboard puts the terminal into raw mode, and returns the function that restores it. Pending
@@ -138,20 +134,20 @@ func rawKeyboard(f *os.File) (restore func(), err error) {
 }
 
 // sessionEnd asks the broker how a session ended, for a client that was disconnected.
-func sessionEnd(ctx context.Context, remote *client.Client, id string) (attach.End, error) {
-	t, err := remote.Terminal(ctx, id)
+func sessionEnd(ctx context.Context, routes terminalRoutes, id string) (attach.End, error) {
+	t, err := routes.show(ctx, id)
 	if err != nil {
 		return attach.End{}, err
 	}
 	if t.Status != string(broker.TerminalClosed) && t.Status != string(broker.TerminalClosing) {
 		return attach.End{}, broker.Errorf(broker.Refused, "terminal_session_over", "session %s lets nobody in, and is %s", id, t.Status)
 	}
-	return attach.End{Code: t.EndCode, Text: t.EndCode, Status: t.ExitStatus}, nil
+	return attach.End{Code: t.EndCode, Text: t.why, Status: t.ExitStatus}, nil
 }
 
 // closeTerminal ends a session; a session that is over already is no error.
-func closeTerminal(ctx context.Context, remote *client.Client, id string) error {
-	_, err := remote.CloseTerminal(ctx, id, "ended by its operator")
+func closeTerminal(ctx context.Context, routes terminalRoutes, id string) error {
+	_, err := routes.close(ctx, id, "ended by its operator")
 	if err != nil && broker.AsError(err).Code == "terminal_session_over" {
 		return nil
 	}
