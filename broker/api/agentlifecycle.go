@@ -78,7 +78,7 @@ type AgentLifecycleStart struct {
 
 // AgentLifecycleRun is a run on a node's agent.
 type AgentLifecycleRun struct {
-	RunID         string `json:"run_id"`
+	RunID         string `json:"id"`
 	NodeID        string `json:"node_id"`
 	Hostname      string `json:"hostname"`
 	Site          string `json:"site,omitempty"`

@@ -82,7 +82,7 @@ type AllocationCertificateList struct {
 
 // AllocationCertificate is a certificate as the tenant of an allocation may see it.
 type AllocationCertificate struct {
-	CertificateID string    `json:"certificate_id"`
+	CertificateID string    `json:"id"`
 	Digest        string    `json:"digest" doc:"sha256:… of the certificate's file; the receipt names it"`
 	MeetsPolicy   bool      `json:"meets_policy" doc:"the cleaning meets the policy"`
 	IssuedAt      time.Time `json:"issued_at"`

@@ -12,7 +12,7 @@ type AttestationPut struct {
 
 // Attestation is a person's statement on record. No machine signed any part of the statement.
 type Attestation struct {
-	AttestationID string    `json:"attestation_id"`
+	AttestationID string    `json:"id"`
 	NodeID        string    `json:"node_id"`
 	Site          string    `json:"site,omitempty"`
 	Kind          string    `json:"kind" doc:"disk or gpu"`

@@ -108,7 +108,7 @@ type DowngradeAccepted struct {
 
 // Decommission is a run that turns a node over.
 type Decommission struct {
-	DecommissionID string `json:"decommission_id"`
+	DecommissionID string `json:"id"`
 	NodeID         string `json:"node_id"`
 	Hostname       string `json:"hostname"`
 	Site           string `json:"site,omitempty"`
@@ -170,7 +170,7 @@ type Occupant struct {
 
 // CleanCertificate is a clean certificate on record.
 type CleanCertificate struct {
-	CertificateID  string    `json:"certificate_id"`
+	CertificateID  string    `json:"id"`
 	DecommissionID string    `json:"decommission_id"`
 	NodeID         string    `json:"node_id"`
 	NodeEpoch      int64     `json:"node_epoch"`

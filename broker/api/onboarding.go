@@ -42,7 +42,7 @@ type OnboardingBatchRun struct {
 
 // Onboarding is a run that brings a machine to an active node.
 type Onboarding struct {
-	OnboardingID string  `json:"onboarding_id"`
+	OnboardingID string  `json:"id"`
 	Kind         string  `json:"kind" doc:"node.onboarding; node.adoption for a machine that was deployed already"`
 	BatchID      *string `json:"batch_id"`
 	NodeID       *string `json:"node_id" doc:"null before the node is created"`

@@ -27,7 +27,7 @@ type RolloutOrder struct {
 
 // Rollout is a rollout in its present state.
 type Rollout struct {
-	RolloutID     string `json:"rollout_id"`
+	RolloutID     string `json:"id"`
 	Release       string `json:"release"`
 	ReleaseDigest string `json:"release_digest"`
 	Selector      string `json:"selector" doc:"the members were determined when the rollout was created"`

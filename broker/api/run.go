@@ -8,7 +8,7 @@ import (
 // Run is a run of any kind. The kinds with a noun of their own (Onboarding, Decommission,
 // AgentLifecycleRun, Rollout) show more of their runs there.
 type Run struct {
-	RunID       string `json:"run_id"`
+	RunID       string `json:"id"`
 	Kind        string `json:"kind" doc:"kind of run, such as node.onboarding or node.decommission/reimage"`
 	Subject     string `json:"subject" doc:"hostname of the node or machine; version of a rollout"`
 	NodeID      string `json:"node_id,omitempty"`

@@ -78,7 +78,7 @@ type TerminalList struct {
 
 // Recording describes the stored recording of a session.
 type Recording struct {
-	SessionID string    `json:"session_id"`
+	SessionID string    `json:"id"`
 	NodeID    string    `json:"node_id"`
 	Hostname  string    `json:"hostname"`
 	Site      string    `json:"site,omitempty"`

@@ -36,7 +36,7 @@ func TestABareMachineIsOnboardedAndTellsNoSecret(t *testing.T) {
 	// does not exist.
 	s.hostler("site", "profile", "update", "dc1", "default", "--set", "hardware_sync_interval=4m")
 	var run struct {
-		ID     string `json:"onboarding_id"`
+		ID     string `json:"id"`
 		Status string `json:"status"`
 		Stage  string `json:"current_stage"`
 		MAASID string `json:"maas_system_id"`

@@ -20,7 +20,7 @@ const reimageTime = 2 * caseTime
 
 // turnover holds the fields of a run that a case reads.
 type turnover struct {
-	ID          string   `json:"decommission_id"`
+	ID          string   `json:"id"`
 	Status      string   `json:"status"`
 	Stage       string   `json:"current_stage"`
 	Class       string   `json:"failure_class"`

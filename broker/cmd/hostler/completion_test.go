@@ -235,7 +235,7 @@ func TestACompletionKnowsAllThatThereIs(t *testing.T) {
 		"nodes":      {"/nodes", `{"id":"n-%[1]s","hostname":"%[1]s","site":"dc1","status":"active"}`, nodeCandidates},
 		"tasks":      {"/tasks", `{"id":"%[1]s","type":"node.facts","status":"queued"}`, taskCandidates},
 		"terminals":  {"/terminals", `{"id":"%[1]s","status":"open"}`, terminalCandidates},
-		"recordings": {"/recordings", `{"session_id":"%[1]s"}`, recordingCandidates},
+		"recordings": {"/recordings", `{"id":"%[1]s"}`, recordingCandidates},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newFakeBroker(t)

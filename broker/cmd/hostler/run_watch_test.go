@@ -34,8 +34,8 @@ func TestAnInterruptedWatchNamesCommandsThatTheRunTakes(t *testing.T) {
 		"node.decommission/x": "(it continues: hostler run watch r-1, hostler run cancel r-1)",
 	} {
 		state := `"status":"running","current_stage":"s","direction":"forward","current_attempt":1,"requested_at":"2026-02-28T12:00:00Z","stages":[],"events":[]}`
-		b.answer("GET /runs/r-1", http.StatusOK, `{"run_id":"r-1","kind":"`+kind+`","subject":"x",`+state)
-		b.answer("GET /decommissions/r-1", http.StatusOK, `{"decommission_id":"r-1","hostname":"x",`+state)
+		b.answer("GET /runs/r-1", http.StatusOK, `{"id":"r-1","kind":"`+kind+`","subject":"x",`+state)
+		b.answer("GET /decommissions/r-1", http.StatusOK, `{"id":"r-1","hostname":"x",`+state)
 		ctx, stop := context.WithCancel(t.Context())
 		said := &stopsWatching{stop: stop}
 		s := nowhere(new(bytes.Buffer), &said.Buffer)

@@ -40,7 +40,7 @@ type demo struct {
 
 // onboarding holds the fields of an onboarding that the scenes read.
 type onboarding struct {
-	ID       string `json:"onboarding_id"`
+	ID       string `json:"id"`
 	Hostname string `json:"hostname"`
 	Status   string `json:"status"`
 	Stage    string `json:"current_stage"`

@@ -13,7 +13,7 @@ import (
 
 // Turnover holds the fields of a run's JSON that the scenes read.
 type Turnover struct {
-	ID          string   `json:"decommission_id"`
+	ID          string   `json:"id"`
 	Status      string   `json:"status"`
 	Stage       string   `json:"current_stage"`
 	Class       string   `json:"failure_class"`

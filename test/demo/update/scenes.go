@@ -76,7 +76,7 @@ func (d *demo) release(ctx context.Context, version, program string) error {
 
 // rollout holds the fields of a rollout's JSON that the scenes read.
 type rollout struct {
-	ID     string `json:"rollout_id"`
+	ID     string `json:"id"`
 	Status string `json:"status"`
 	Code   string `json:"error_code"`
 }
