@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -31,16 +32,11 @@ func (a *API) openProjectTerminal(ctx context.Context, in *openProjectTerminalIn
 		return nil, err
 	}
 	who, b := callerOf(ctx), in.Body
-	if who.Place.OfPlatform() {
-		return nil, broker.Errorf(broker.Forbidden, "terminal_members_only",
-			"cannot open a terminal of allocation %s for its project: token %s is no member's (open one as an operator: hostler terminal NODE)",
-			of.ID, who.Name)
-	}
-	if err := watchable(who); err != nil {
-		return nil, err
-	}
 	node, err := a.terminalNode(ctx, of, b.Hostname)
-	if err != nil {
+	if no, is := errors.AsType[*broker.Error](err); is {
+		a.auditDenial(ctx, "terminal.refused", "allocation/"+of.ID, b.Reason, no)
+		return nil, no
+	} else if err != nil {
 		return nil, err
 	}
 	id, k, err := a.c.Terminals.Open(ctx, who.OperatorToken, terminals.Request{
@@ -65,8 +61,17 @@ func watchable(who caller) error {
 }
 
 // terminalNode is the node of an active allocation with a hostname; without one, the only node. Codes:
-// allocation_not_active, terminal_node_missing.
+// terminal_members_only, terminal_needs_token, allocation_not_active, terminal_node_missing.
 func (a *API) terminalNode(ctx context.Context, of broker.Allocation, hostname string) (string, error) {
+	who := callerOf(ctx)
+	if who.Place.OfPlatform() {
+		return "", broker.Errorf(broker.Forbidden, "terminal_members_only",
+			"cannot open a terminal of allocation %s for its project: token %s is no member's (open one as an operator: hostler terminal NODE)",
+			of.ID, who.Name)
+	}
+	if err := watchable(who); err != nil {
+		return "", err
+	}
 	if of.Status != broker.AllocationActive {
 		return "", broker.Errorf(broker.Refused, "allocation_not_active",
 			"cannot open a terminal of allocation %s: it is %s, and a member has a terminal only while it is active", of.ID, of.Status)

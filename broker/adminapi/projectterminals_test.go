@@ -211,6 +211,10 @@ func TestATerminalNeedsAnActiveAllocation(t *testing.T) {
 	}
 	leads(t, s.b, s.held.ID, release)
 	refused("releasing", s.member())
+	rows := servertest.Must[api.AuditList](t, s.b, http.MethodGet, "/audit?action=terminal.refused", nil).Items
+	if len(rows) != 1 || rows[0].Actor != "acme-project-member" || rows[0].Code != "allocation_not_active" || rows[0].Subject != "allocation/"+s.held.ID {
+		t.Errorf("the refusal is on record as %+v", rows)
+	}
 	leads(t, s.b, s.held.ID, toReleaseFailed)
 	refused("release_failed", s.member())
 

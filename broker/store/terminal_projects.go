@@ -10,8 +10,8 @@ import (
 
 // withinTerminals refuses one more session of a project beyond broker.MostTerminalsOfProject. The
 // project's row is locked, so that requests of one project are counted one after another. Without a
-// project there is nothing to count. Codes: project_not_found, project_ended, terminal_limit.
-func (t *tx) withinTerminals(ctx context.Context, projectID string) error {
+// project there is nothing to count. The refusal is audited. Codes: project_not_found, project_ended, terminal_limit.
+func (t *tx) withinTerminals(ctx context.Context, actor broker.Actor, projectID string) error {
 	if projectID == "" {
 		return nil
 	}
@@ -25,9 +25,9 @@ func (t *tx) withinTerminals(ctx context.Context, projectID string) error {
 		return err
 	}
 	if live >= broker.MostTerminalsOfProject {
-		return broker.Errorf(broker.Refused, "terminal_limit",
+		return refuse(broker.Errorf(broker.Refused, "terminal_limit",
 			"cannot open a terminal: project %s has %d open sessions, the most that a project may have (close one: hostler terminal list --status live)",
-			p.Name, live)
+			p.Name, live), broker.AuditEntry{Actor: actor.Name, Action: "terminal.refused", Subject: "project/" + p.ID})
 	}
 	return nil
 }

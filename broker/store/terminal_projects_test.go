@@ -47,6 +47,9 @@ func TestAProjectHasSoManyTerminalsAtOnce(t *testing.T) {
 			if won.Load() != broker.MostTerminalsOfProject {
 				t.Errorf("%d sessions were opened, want %d", won.Load(), broker.MostTerminalsOfProject)
 			}
+			if audited(t, db, "terminal.refused", "terminal_limit") == 0 {
+				t.Error("no refusal is on record")
+			}
 			ok(t, open(db, "ts-other", "prj-2"))
 			ok(t, open(db, "ts-operator", ""))
 			refused(t, open(db, "ts-x", "prj-ended"), "project_ended")

@@ -51,7 +51,7 @@ func (db *DB) CreateTerminalSession(
 	ctx context.Context, actor broker.Actor, s broker.TerminalSession,
 ) (made broker.TerminalSession, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		if err := t.withinTerminals(ctx, s.ProjectID); err != nil { // before the node, in the order of allocations
+		if err := t.withinTerminals(ctx, actor, s.ProjectID); err != nil { // before the node, in the order of allocations
 			return err
 		}
 		n, err := node(ctx, t, s.NodeID, t.ForUpdate())
