@@ -100,6 +100,10 @@ func TestSimulationTellsWhatIsWrong(t *testing.T) {
 				s.later(s.until(time.Hour), s.asks)
 			}
 		},
+		"of its reserved nodes": func(s *simulation) {
+			s.reservations()
+			after("INSERT ON reservations", `UPDATE reservations SET to_at = from_at WHERE id = NEW.id`)(s)
+		},
 		"says not why": when("'failed', 'release_failed'", `UPDATE tenant_allocations SET code = '' WHERE id = NEW.id`),
 		"was released": every(5*time.Minute, `UPDATE tenant_allocations SET status = 'release_failed' WHERE status = 'released'`),
 	} {

@@ -57,8 +57,12 @@ func (s *simulation) asks() {
 	if s.chance(5) {
 		n.KeyIDs = []string{"k-" + pick(s, s.projects...).id}
 	}
-	held := s.heldBy(p)
+	held, free := s.heldBy(p), s.freeNodes()
+	own, others := s.lacks(p)
 	a, err := s.db.CreateAllocation(ctx, broker.Actor{Name: "eve-" + p.id}, n)
+	if err == nil || broker.AsError(err).Code == "sku_unavailable" {
+		s.keeps(p, n.Nodes, err == nil, free, own, others)
+	}
 	if !s.may(err) {
 		s.counts["requests refused"]++
 		s.say("project %s asks for %d nodes: %s", p.id, n.Nodes, broker.AsError(err).Code)

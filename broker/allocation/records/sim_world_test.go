@@ -44,6 +44,7 @@ type simulation struct {
 	site     broker.Site
 	limit    int // of turnovers that nobody has requested
 	projects []*project
+	reserved []broker.Reservation
 	machines []*machine
 	presence *presence.Watch
 
@@ -125,9 +126,10 @@ func newSimulation(t testing.TB, seed uint64, with func(*simulation)) *simulatio
 	}
 	s.people()
 	s.troubles()
-	if with != nil {
-		with(s)
+	if with == nil {
+		with = (*simulation).reservations
 	}
+	with(s)
 	return s
 }
 
