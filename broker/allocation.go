@@ -28,12 +28,17 @@ var AllocationStatuses = []AllocationStatus{
 // Ended reports whether no transition leaves the status. The allocation then holds no node.
 func (s AllocationStatus) Ended() bool { return s == AllocationReleased || s == AllocationFailed }
 
+// AllocationKeysRefused is the code of an allocation that failed because no node accepts its SSH keys.
+const AllocationKeysRefused = "ssh_keys_refused"
+
 // Failure describes a failure to the tenant, with the next action. Empty: nothing failed.
 func (a Allocation) Failure() string {
-	switch a.Status {
-	case AllocationFailed:
+	switch {
+	case a.Status == AllocationFailed && a.Code == AllocationKeysRefused:
+		return "the SSH server of a node accepts none of the keys, and the allocation holds no node (ask again with a key of another type, such as ssh-ed25519, or with a longer RSA key)"
+	case a.Status == AllocationFailed:
 		return "the nodes could not be made ready, and the allocation holds none (ask again; if that fails too, tell the platform's operators the id and the code)"
-	case AllocationReleaseFailed:
+	case a.Status == AllocationReleaseFailed:
 		return "the tenant could not be removed or the nodes could not be cleaned, and the allocation still counts against the quota (release it again; if that fails too, tell the platform's operators the id and the code)"
 	}
 	return ""

@@ -19,11 +19,17 @@ type CheckLoginParams struct {
 	Address string `json:"address,omitempty" jsonschema:"maxLength=45"`
 }
 
+// CodeKeysRefused is the failure of a check whose server accepts none of the keys. The result has them.
+const CodeKeysRefused Code = "keys_refused"
+
 // CheckLoginResult says where the node's SSH server accepts the keys.
 type CheckLoginResult struct {
 	Address string `json:"address"`
-	// KeyTypes are the types of keys that the server accepted, one key of each type.
+	// KeyTypes are the types of the keys that the server accepts.
 	KeyTypes []string `json:"key_types"`
+	// RefusedKeys are the fingerprints of the keys that the server does not accept, such as those of a type
+	// that it does not permit.
+	RefusedKeys []string `json:"refused_keys,omitempty"`
 	// HostKey is the key that the server proved to have, as a line without a host name.
 	HostKey string `json:"host_key"`
 }

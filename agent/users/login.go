@@ -2,6 +2,7 @@ package users
 
 import (
 	"context"
+	"crypto/rsa"
 	"errors"
 	"fmt"
 	"io"
@@ -25,10 +26,10 @@ import (
 func CheckLogin(ctx context.Context, r *host.Run) (any, taskcatalog.Report, error) {
 	s := server{port: "22", own: interfaceAddresses, routed: routedAddresses}
 	result, err := s.checkLogin(ctx, r.Host, r.Params.(*taskcatalog.CheckLoginParams))
-	if err != nil {
+	if result == nil {
 		return nil, taskcatalog.Report{}, err
 	}
-	return result, taskcatalog.Report{}, nil
+	return result, taskcatalog.Report{}, err
 }
 
 // server is where the node's SSH server is looked for.
@@ -51,17 +52,26 @@ func (s server) checkLogin(ctx context.Context, h *host.Host, p *taskcatalog.Che
 	if err != nil {
 		return nil, err
 	}
-	samples, err := oneOfEachType(keys)
+	kinds, err := kindsOf(keys)
 	if err != nil {
 		return nil, err
 	}
+	var refused *taskcatalog.CheckLoginResult
 	var failed error
 	for _, a := range addresses {
-		result, err := s.accepts(ctx, a, p.Username, samples)
-		if err == nil {
+		result, err := s.accepts(ctx, a, p.Username, kinds)
+		switch {
+		case err == nil && len(result.KeyTypes) > 0:
 			return result, nil
+		case err == nil && refused == nil:
+			refused = result
 		}
 		failed = errors.Join(failed, err)
+	}
+	if refused != nil {
+		return refused, taskcatalog.Errorf(taskcatalog.CodeKeysRefused,
+			"cannot prove that %s can log in: the server at %s accepts none of the keys %s (use a key of another type, or look at sshd on the node)", p.Username,
+			refused.Address, strings.Join(refused.RefusedKeys, ", "))
 	}
 	return nil, taskcatalog.Errorf("login_refused", "cannot prove that %s can log in: %v (look at sshd on the node)", p.Username, failed)
 }
@@ -155,33 +165,57 @@ func interfaceAddresses() ([]netip.Addr, error) {
 	return out, nil
 }
 
-// oneOfEachType chooses the keys that the server is asked for. The file holds all of them; whether
-// the server takes a key depends on its type.
-func oneOfEachType(keys []byte) ([]ssh.PublicKey, error) {
-	var out []ssh.PublicKey
+// kind are keys that a server treats alike: of one type and, for RSA, of one length.
+type kind struct {
+	sample       ssh.PublicKey
+	fingerprints []string
+}
+
+// kindsOf sorts the keys by kind. The file holds all of them; whether the server takes a key depends on
+// its kind, so the server is asked for one key of each.
+func kindsOf(keys []byte) ([]kind, error) {
+	var out []kind
 	for rest := keys; len(rest) > 0; {
 		key, _, _, next, err := ssh.ParseAuthorizedKey(rest)
 		if err != nil {
 			return nil, taskcatalog.Errorf(taskcatalog.CodeBadParams, "cannot check the login: an SSH key cannot be read: %v", err)
 		}
-		if !slices.ContainsFunc(out, func(k ssh.PublicKey) bool { return k.Type() == key.Type() }) {
-			out = append(out, key)
+		at := slices.IndexFunc(out, func(k kind) bool { return k.sample.Type() == key.Type() && rsaBits(k.sample) == rsaBits(key) })
+		if at < 0 {
+			at, out = len(out), append(out, kind{sample: key})
 		}
+		out[at].fingerprints = append(out[at].fingerprints, ssh.FingerprintSHA256(key))
 		rest = next
 	}
 	return out, nil
 }
 
-// accepts asks the server at an address for each key, on a connection of its own.
-func (s server) accepts(ctx context.Context, a netip.Addr, user string, keys []ssh.PublicKey) (*taskcatalog.CheckLoginResult, error) {
-	out := &taskcatalog.CheckLoginResult{Address: a.String()}
-	for _, key := range keys {
-		hostKey, err := s.acceptsKey(ctx, net.JoinHostPort(a.String(), s.port), user, key)
+// rsaBits is the length of an RSA key; 0: the key is of another type.
+func rsaBits(key ssh.PublicKey) int {
+	if c, is := key.(ssh.CryptoPublicKey); is {
+		if k, is := c.CryptoPublicKey().(*rsa.PublicKey); is {
+			return k.N.BitLen()
+		}
+	}
+	return 0
+}
+
+// accepts asks the server at an address for a key of each kind, on a connection of its own. The error says
+// that the server did not answer for each.
+func (s server) accepts(ctx context.Context, a netip.Addr, user string, kinds []kind) (*taskcatalog.CheckLoginResult, error) {
+	out := &taskcatalog.CheckLoginResult{Address: a.String(), KeyTypes: []string{}}
+	for _, k := range kinds {
+		hostKey, accepted, err := s.acceptsKey(ctx, net.JoinHostPort(a.String(), s.port), user, k.sample)
 		if err != nil {
 			return nil, err
 		}
-		out.KeyTypes = append(out.KeyTypes, key.Type())
 		out.HostKey = strings.TrimSpace(string(ssh.MarshalAuthorizedKey(hostKey)))
+		switch {
+		case !accepted:
+			out.RefusedKeys = append(out.RefusedKeys, k.fingerprints...)
+		case !slices.Contains(out.KeyTypes, k.sample.Type()):
+			out.KeyTypes = append(out.KeyTypes, k.sample.Type())
+		}
 	}
 	return out, nil
 }
@@ -191,13 +225,13 @@ const handshake = 10 * time.Second
 
 // acceptsKey asks the server whether it takes a key of the user. A client offers the public key first,
 // and signs only after the server has said that the key would do: this client ends there, because it
-// has no private key.
-func (s server) acceptsKey(ctx context.Context, address, user string, key ssh.PublicKey) (hostKey ssh.PublicKey, err error) {
+// has no private key. An error says that the server gave no answer.
+func (s server) acceptsKey(ctx context.Context, address, user string, key ssh.PublicKey) (hostKey ssh.PublicKey, accepted bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, handshake)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	defer func() { _ = conn.Close() }()
 	stop := context.AfterFunc(ctx, func() { _ = conn.Close() })
@@ -211,11 +245,17 @@ func (s server) acceptsKey(ctx context.Context, address, user string, key ssh.Pu
 	switch {
 	case err == nil: // impossible for a server that checks signatures
 		_ = client.Close()
-		return nil, fmt.Errorf("the server at %s lets %s in without a signature", address, user)
-	case !offer.accepted:
-		return nil, fmt.Errorf("the server at %s does not accept the %s key of %s: %w", address, key.Type(), user, err)
+		return nil, false, fmt.Errorf("the server at %s lets %s in without a signature", address, user)
+	case !offer.accepted && (hostKey == nil || ctx.Err() != nil || brokeOff(err)):
+		return nil, false, fmt.Errorf("the server at %s gives no answer for the %s key of %s: %w", address, key.Type(), user, err)
 	}
-	return hostKey, nil
+	return hostKey, offer.accepted, nil
+}
+
+// brokeOff reports whether a connection ended before the server had answered.
+func brokeOff(err error) bool {
+	_, network := errors.AsType[net.Error](err)
+	return network || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // hostKeyAlgorithms prefers the key that clients ask for first.

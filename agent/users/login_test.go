@@ -140,7 +140,7 @@ func TestALoginThatIsNotProvenIsRefused(t *testing.T) {
 		code   taskcatalog.Code
 		saying string
 	}{
-		"the server does not take the key": {code: "login_refused", saying: "does not accept the ssh-ed25519 key of alice"},
+		"the server does not take the key": {code: "keys_refused", saying: "accepts none of the keys SHA256:"},
 		"no server listens": {takes: true, code: "login_refused", saying: "connection refused", spoil: func(t *testing.T, _ *host.Host, _ string, s *server, _ *taskcatalog.CheckLoginParams) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			hosttest.OK(t, err)
@@ -183,6 +183,45 @@ func TestALoginThatIsNotProvenIsRefused(t *testing.T) {
 			got, err := s.checkLogin(t.Context(), h, p)
 			if taskcatalog.CodeOf(err, "") != c.code || !strings.Contains(err.Error(), c.saying) {
 				t.Errorf("got %+v, %v; want code %s and %q", got, err, c.code, c.saying)
+			}
+		})
+	}
+}
+
+// A key of a kind that the server does not permit keeps nobody out who has another one.
+func TestKeysThatTheServerRefusesAreNamed(t *testing.T) {
+	short, err := rsa.GenerateKey(rand.Reader, 2048)
+	refused, shortLine := keyLine(t, short, err)
+	long, err := rsa.GenerateKey(rand.Reader, 3072)
+	_, longLine := keyLine(t, long, err)
+	_, edLine := ed25519Key(t)
+	s, hostKey := sshd(t, func(_ string, key ssh.PublicKey) bool {
+		return rsaBits(key) >= 3072 || key.Type() == ssh.KeyAlgoED25519
+	})
+	for name, c := range map[string]struct {
+		keys  []string
+		types string
+		code  taskcatalog.Code
+	}{
+		"another type":       {[]string{shortLine, edLine}, "ssh-ed25519", ""},
+		"a longer one":       {[]string{shortLine, longLine}, "ssh-rsa", ""},
+		"no other key":       {[]string{shortLine}, "", taskcatalog.CodeKeysRefused},
+		"nothing is refused": {[]string{longLine, edLine}, "ssh-rsa ssh-ed25519", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, _ := hosttest.Box(t)
+			_, err := provision(t, h, taskcatalog.ProvisionUserParams{AllocationID: "a-1", Username: "alice", SSHKeys: c.keys})
+			hosttest.OK(t, err)
+			got, err := s.checkLogin(t.Context(), h, &taskcatalog.CheckLoginParams{AllocationID: "a-1", Username: "alice", SSHKeys: c.keys, Address: "127.0.0.1"})
+			if code := taskcatalog.CodeOf(err, ""); code != c.code || got == nil {
+				t.Fatalf("got %+v, %v", got, err)
+			}
+			want := ""
+			if slices.Contains(c.keys, shortLine) {
+				want = ssh.FingerprintSHA256(refused)
+			}
+			if strings.Join(got.RefusedKeys, " ") != want || strings.Join(got.KeyTypes, " ") != c.types || got.HostKey != hostKey {
+				t.Errorf("got %+v, want the types %q, and %q refused", got, c.types, want)
 			}
 		})
 	}

@@ -221,8 +221,15 @@ func (a *API) tenantsViews(ctx context.Context, page []broker.Allocation) ([]api
 	if err != nil {
 		return nil, err
 	}
+	refused, err := a.c.DB.RefusedKeys(ctx, page)
+	if err != nil {
+		return nil, err
+	}
 	return resources(page, func(of broker.Allocation) api.Allocation {
 		out := allocationResource(of)
+		for _, k := range refused[of.ID] {
+			out.RefusedKeys = append(out.RefusedKeys, api.AllocationKey{ID: k.ID, Fingerprint: k.Fingerprint})
+		}
 		for _, l := range logins[of.ID] {
 			login := api.AllocationLogin{Hostname: l.Hostname, Address: l.Address, HostKey: l.HostKey, Username: broker.AllocationAccount}
 			out.Logins = append(out.Logins, login)
@@ -234,8 +241,8 @@ func (a *API) tenantsViews(ctx context.Context, page []broker.Allocation) ([]api
 func allocationResource(of broker.Allocation) api.Allocation {
 	return api.Allocation{
 		ID: of.ID, ProjectID: of.ProjectID, Status: string(of.Status), SKU: of.SKU, Nodes: of.Nodes, GPUs: of.GPUs, Site: of.Site,
-		Image: of.Image, SSHKeyIDs: of.KeyIDs, Labels: of.Labels, Logins: []api.AllocationLogin{}, Code: of.Code, Message: of.Failure(),
-		CertificateIDs: of.CertificateIDs, EndsAt: timeOrNull(of.EndsAt), RequestedAt: of.RequestedAt,
+		Image: of.Image, SSHKeyIDs: of.KeyIDs, Labels: of.Labels, Logins: []api.AllocationLogin{}, RefusedKeys: []api.AllocationKey{},
+		Code: of.Code, Message: of.Failure(), CertificateIDs: of.CertificateIDs, EndsAt: timeOrNull(of.EndsAt), RequestedAt: of.RequestedAt,
 		ProvisioningAt: timeOrNull(of.ProvisioningAt), ActiveAt: timeOrNull(of.ActiveAt), ReleasingAt: timeOrNull(of.ReleasingAt),
 		ReleasedAt: timeOrNull(of.ReleasedAt), FailedAt: timeOrNull(of.FailedAt), ReleaseFailedAt: timeOrNull(of.ReleaseFailedAt),
 	}

@@ -374,3 +374,37 @@ func TestTheStatusTellsOfReleasesThatFailed(t *testing.T) {
 		t.Errorf("the alerts are %q", said)
 	}
 }
+
+// A tenant is told which of its keys no node accepts, also when the allocation failed by them.
+func TestATenantIsToldWhichKeysAreRefused(t *testing.T) {
+	b := servertest.Start(t)
+	stocked(t, b, "h100", 1)
+	mine := newTenant(t, b, "acme", "lab")
+	mine.quota(t, b, "h100", 1)
+	member := mine.tokens(t, b)["project_member"]
+	made := mine.allocated(t, b, member, mine.asks("h100", 1))
+	if len(made.RefusedKeys) > 0 {
+		t.Fatalf("before: %+v", made.RefusedKeys)
+	}
+	db, err := store.Open(t.Context(), store.Options{URL: server.StoreURL(b.Dir, ""), Now: b.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	of, err := db.Allocation(t.Context(), made.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := db.NoteRefusedKeys(t.Context(), of.ID, of.NodeIDs[0], []string{mine.key.Fingerprint}); err != nil {
+		t.Fatal(err)
+	}
+	leads(t, b, made.ID, toProvisioning, store.AllocationChange{To: broker.AllocationFailed, By: broker.AllocationWorker, Code: broker.AllocationKeysRefused})
+	got := b.Ask(t, member, http.MethodGet, mine.allocations()+"/"+made.ID, nil)
+	var seen api.Allocation
+	if err := json.Unmarshal(got.Body, &seen); err != nil || len(seen.RefusedKeys) != 1 || seen.RefusedKeys[0] != (api.AllocationKey{ID: mine.key.ID, Fingerprint: mine.key.Fingerprint}) {
+		t.Errorf("the tenant sees %s (%v)", got.Body, err)
+	}
+	if seen.Code != "ssh_keys_refused" || !strings.Contains(seen.Message, "accepts none of the keys") {
+		t.Errorf("the tenant is told %q: %s", seen.Code, seen.Message)
+	}
+}

@@ -56,6 +56,10 @@ type Records interface {
 	Addresses(ctx context.Context, a broker.Allocation) (map[string]string, error)
 	// NoteLogin records what a node proved: the address, and the key of its SSH server as a line.
 	NoteLogin(ctx context.Context, a broker.Allocation, nodeID string, proof taskcatalog.CheckLoginResult) error
+	// NoteRefusedKeys records the fingerprints of the keys that a node's SSH server does not accept.
+	NoteRefusedKeys(ctx context.Context, a broker.Allocation, nodeID string, fingerprints []string) error
+	// KeyAcceptedBefore reports whether a login was proven at the same site before with a key of the allocation.
+	KeyAcceptedBefore(ctx context.Context, a broker.Allocation) (bool, error)
 	// Account says whether the allocation's account may be on a node, or was on it since the node was
 	// last handed out clean.
 	Account(ctx context.Context, a broker.Allocation, nodeID string) (Account, error)
@@ -102,6 +106,7 @@ type Change struct {
 // nodes nor other tenants. The failure itself stands in the audit log and in the run.
 const (
 	CodeKeyNotFound           = "ssh_key_not_found"
+	CodeKeysRefused           = broker.AllocationKeysRefused
 	CodeNodeNotReady          = "node_not_ready"
 	CodeProvisioningCancelled = "provisioning_cancelled"
 	CodeCleaningFailed        = "cleaning_failed"

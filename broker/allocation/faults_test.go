@@ -34,9 +34,11 @@ func TestAFailedProvisioningBlamesTheNodesAtFault(t *testing.T) {
 		"the node is not handed out": {func(w *world, last string) {
 			w.book.Change(last, func(m *turnovertest.Machine) { m.Status = broker.Quarantined })
 		}, "", 0},
-		"the keys are gone":           {func(w *world, _ string) { w.keys = nil }, "", 0},
-		"a turnover has taken a node": {func(w *world, _ string) { w.taken = true }, "", 0},
-		"nothing":                     {func(*world, string) {}, "", 2},
+		"the keys are gone":                       {func(w *world, _ string) { w.keys = nil }, "", 0},
+		"a turnover has taken a node":             {func(w *world, _ string) { w.taken = true }, "", 0},
+		"no key is permitted":                     {func(w *world, last string) { w.hardened = last }, "", 0},
+		"no key is permitted, and one was before": {func(w *world, last string) { w.hardened, w.accepted = last, true }, "keys_refused", 0},
+		"nothing": {func(*world, string) {}, "", 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -111,4 +113,22 @@ func (w *world) state(kind string) []byte {
 		return all[0].State
 	}
 	return nil
+}
+
+// The tenant is told that its keys are at fault, and which.
+func TestKeysThatNoServerAcceptsFailTheAllocationByTheirOwnCode(t *testing.T) {
+	w := newWorld(t)
+	a := w.ask("a-1", 1)
+	w.hardened = a.NodeIDs[0]
+	w.settle()
+	w.stands("a-1", broker.AllocationFailed, "ssh_keys_refused")
+	if len(w.refusedKeys) == 0 || w.refusedKeys[0] != a.NodeIDs[0]+" SHA256:a" {
+		t.Errorf("refused are %v", w.refusedKeys)
+	}
+	w.clean("a-1")
+	w.accepted = true
+	b := w.ask("a-2", 1)
+	w.hardened = b.NodeIDs[0]
+	w.settle()
+	w.stands("a-2", broker.AllocationFailed, "node_not_ready")
 }

@@ -1,6 +1,7 @@
 package allocation
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -73,25 +74,53 @@ func (c *Chains) letIn(ctx context.Context, r *run, a broker.Allocation, nodeID,
 	k, err := c.task(ctx, r, nodeID, "allocation.check_login", taskcatalog.CheckLoginParams{
 		AllocationID: a.ID, Username: broker.AllocationAccount, SSHKeys: keys, Address: address,
 	})
-	if f, is := errors.AsType[*chain.Failure](err); is && k.ID == "" && f.Code == "task_type_unsupported" {
+	f, is := errors.AsType[*chain.Failure](err)
+	if is && k.ID == "" && f.Code == "task_type_unsupported" {
 		if !slices.Contains(r.State.Unproven, nodeID) {
 			r.State.Unproven = append(r.State.Unproven, nodeID)
 		}
 		return made, nil
 	}
-	if err != nil {
+	var proof taskcatalog.CheckLoginResult
+	switch {
+	case is && f.Code == string(taskcatalog.CodeKeysRefused):
+		return k, c.keysRefused(ctx, a, k, f)
+	case err != nil:
 		return k, err
 	}
-	var proof taskcatalog.CheckLoginResult
 	if err := json.Unmarshal(k.Result, &proof); err != nil {
 		return k, failed(err)
 	}
-	return k, failed(c.Records.NoteLogin(ctx, a, nodeID, proof))
+	if err := c.Records.NoteLogin(ctx, a, nodeID, proof); err != nil {
+		return k, failed(err)
+	}
+	return k, failed(c.Records.NoteRefusedKeys(ctx, a, nodeID, proof.RefusedKeys))
 }
 
-// notOfNode are codes of failed tasks for which the node is not at fault: the broker's request, or a
-// person who enrolled the node again.
-var notOfNode = []string{string(taskcatalog.CodeBadParams), string(taskcatalog.CodeCanceled), string(taskcatalog.CodeNodeReenrolled)}
+// keysRefused is the failure of a node whose SSH server accepts none of the tenant's keys. If a login with
+// one of them was proven at the site before, the node is at fault, else the keys.
+func (c *Chains) keysRefused(ctx context.Context, a broker.Allocation, k broker.Task, f *chain.Failure) error {
+	var refused taskcatalog.CheckLoginResult
+	if err := json.Unmarshal(k.Result, &refused); err != nil {
+		return f // a node that does not say which keys
+	}
+	if err := c.Records.NoteRefusedKeys(ctx, a, k.NodeID, refused.RefusedKeys); err != nil {
+		return failed(err)
+	}
+	accepted, err := c.Records.KeyAcceptedBefore(ctx, a)
+	if err != nil || accepted {
+		return cmp.Or(failed(err), error(f))
+	}
+	own := *f
+	own.Code = CodeKeysRefused
+	return &own
+}
+
+// notOfNode are codes of failed tasks for which the node is not at fault: the broker's request, the
+// tenant's keys, or a person who enrolled the node again.
+var notOfNode = []string{
+	string(taskcatalog.CodeBadParams), string(taskcatalog.CodeCanceled), string(taskcatalog.CodeNodeReenrolled), CodeKeysRefused,
+}
 
 // blame notes the failure of a node's last task, if the node is at fault: its agent failed or refused the
 // task, did not answer, or proved a login that is none. What the broker refused to ask, and what a person
@@ -133,8 +162,8 @@ func (c *Chains) activate(ctx context.Context, r *run, _ broker.Allocation) erro
 func (c *Chains) failAllocation(ctx context.Context, r *run, _ broker.Allocation) error {
 	r.State.keepFailure(r)
 	code := CodeNodeNotReady
-	if r.State.FailureCode == CodeKeyNotFound {
-		code = CodeKeyNotFound
+	if slices.Contains([]string{CodeKeyNotFound, CodeKeysRefused}, r.State.FailureCode) {
+		code = r.State.FailureCode
 	}
 	return c.fail(ctx, r, Change{
 		Code: code, Reason: r.State.FailureCode + ": " + r.State.FailureMessage,

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,7 +45,12 @@ type world struct {
 	full    int    // how often no place is free
 	old     string // a node whose agent cannot prove a login
 	refuses string // a node whose agent refuses the account
-	resumed []string
+	// hardened is a node whose SSH server accepts none of the keys, and accepted whether one of them was
+	// accepted at the site before.
+	hardened    string
+	accepted    bool
+	refusedKeys []string // as NODE FINGERPRINT…
+	resumed     []string
 	// replaces is a node whose stopped turnover a reimage is about to replace.
 	replaces string
 	taken    bool                // a turnover has taken a node by force
@@ -229,6 +235,12 @@ func (w *world) Request(ctx context.Context, t taskstage.Task) (broker.Task, err
 			return broker.Task{}, broker.Errorf(broker.Refused, "node_status", "cannot hand out node %s: it is %s", t.NodeID, m.Status)
 		}
 	}
+	if t.Type == "allocation.check_login" && w.hardened == t.NodeID {
+		return broker.Task{
+			ID: "t-" + t.Key, NodeID: t.NodeID, Type: t.Type, Status: broker.TaskFailed, Outcome: "failed", Code: taskcatalog.CodeKeysRefused,
+			Result: json.RawMessage(`{"address":"10.0.0.7","key_types":[],"host_key":"","refused_keys":["SHA256:a"]}`),
+		}, nil
+	}
 	if t.Type == "allocation.check_login" && w.old == t.NodeID {
 		return broker.Task{}, broker.Errorf(broker.Refused, "task_type_unsupported", "the agent of node %s does not support %s", t.NodeID, t.Type)
 	}
@@ -308,6 +320,17 @@ func (w *world) Addresses(_ context.Context, a broker.Allocation) (map[string]st
 func (w *world) NoteLogin(_ context.Context, _ broker.Allocation, nodeID string, proof taskcatalog.CheckLoginResult) error {
 	w.proven = append(w.proven, nodeID+" at "+proof.Address)
 	return nil
+}
+
+func (w *world) NoteRefusedKeys(_ context.Context, _ broker.Allocation, nodeID string, fingerprints []string) error {
+	if len(fingerprints) > 0 {
+		w.refusedKeys = append(w.refusedKeys, nodeID+" "+strings.Join(fingerprints, " "))
+	}
+	return nil
+}
+
+func (w *world) KeyAcceptedBefore(context.Context, broker.Allocation) (bool, error) {
+	return w.accepted, nil
 }
 
 func (w *world) Account(ctx context.Context, a broker.Allocation, nodeID string) (allocation.Account, error) {

@@ -13,6 +13,7 @@ type Allocation struct {
 	Site           string            `json:"site"`
 	Image          string            `json:"image" doc:"empty: the site's image"`
 	SSHKeyIDs      []string          `json:"ssh_key_ids"`
+	RefusedKeys    []AllocationKey   `json:"refused_ssh_keys" doc:"keys that the SSH server of a node does not accept, such as those of a type that it does not permit; the others let in"`
 	Labels         map[string]string `json:"labels"`
 	Logins         []AllocationLogin `json:"logins" doc:"where to log in, one for each node, while the status is provisioning or active"`
 	Code           string            `json:"code" doc:"of a failure; empty: nothing failed"`
@@ -27,6 +28,12 @@ type Allocation struct {
 	ReleasedAt      *time.Time `json:"released_at" doc:"when the status was reached; null: never"`
 	FailedAt        *time.Time `json:"failed_at" doc:"when the status was reached; null: never"`
 	ReleaseFailedAt *time.Time `json:"release_failed_at" doc:"when the status was last reached; null: never"`
+}
+
+// AllocationKey is an SSH key of an allocation.
+type AllocationKey struct {
+	ID          string `json:"id"`
+	Fingerprint string `json:"fingerprint" doc:"as ssh-keygen -l shows it"`
 }
 
 // AllocationLogin is where a tenant logs in to a node.

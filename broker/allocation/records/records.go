@@ -82,7 +82,27 @@ func (r *Records) NoteLogin(ctx context.Context, a broker.Allocation, nodeID str
 	if err != nil || len(rest) > 0 {
 		return broker.Errorf(broker.Refused, allocation.CodeLoginUnproven, "node %s proved a login by a host key that cannot be read (look at its agent)", nodeID)
 	}
+	if len(proof.KeyTypes) == 0 {
+		return broker.Errorf(broker.Refused, allocation.CodeLoginUnproven, "node %s proved a login by no key (look at its agent)", nodeID)
+	}
 	return r.DB.NoteLogin(ctx, a.ID, nodeID, address.Unmap().String(), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))))
+}
+
+// mostRefused bounds the fingerprints that a node may report: an account has at most 64 keys.
+const mostRefused = 64
+
+// NoteRefusedKeys implements allocation.Records.
+func (r *Records) NoteRefusedKeys(ctx context.Context, a broker.Allocation, nodeID string, fingerprints []string) error {
+	var kept []string
+	for _, f := range fingerprints[:min(len(fingerprints), mostRefused)] {
+		kept = append(kept, taskcatalog.Clean(f, 64))
+	}
+	return r.DB.NoteRefusedKeys(ctx, a.ID, nodeID, kept)
+}
+
+// KeyAcceptedBefore implements allocation.Records.
+func (r *Records) KeyAcceptedBefore(ctx context.Context, a broker.Allocation) (bool, error) {
+	return r.DB.KeyAcceptedBefore(ctx, a)
 }
 
 // Account implements allocation.Records.

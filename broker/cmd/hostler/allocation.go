@@ -200,7 +200,7 @@ func (a *app) showAllocation(v *seenAllocation) error {
 		p.Fields("id", v.ID, "project", v.ProjectID, "status", v.Status, "waits for", v.waits, "code", v.Code, "what to do", v.Message,
 			"sku", v.SKU, "nodes", count(int64(v.Nodes)), "gpus", count(int64(v.GPUs)), "site", v.Site,
 			"image", cmp.Or(v.Image, "the site's"),
-			"keys", strings.Join(v.SSHKeyIDs, ", "), "node ids", strings.Join(v.nodeIDs, ", "),
+			"keys", strings.Join(v.SSHKeyIDs, ", "), "keys not accepted", keyWords(v.RefusedKeys), "node ids", strings.Join(v.nodeIDs, ", "),
 			"certificates", strings.Join(v.CertificateIDs, ", "), "ends", ifReached(a, v.EndsAt), "requested", moment(a, v.RequestedAt),
 			"active", ifReached(a, v.ActiveAt), "releasing", ifReached(a, v.ReleasingAt), "released", ifReached(a, v.ReleasedAt),
 			"failed", ifReached(a, v.FailedAt), "release failed", ifReached(a, v.ReleaseFailedAt))
@@ -214,6 +214,15 @@ func (a *app) showAllocation(v *seenAllocation) error {
 		}
 		pairs(p, "Labels", v.Labels)
 	})
+}
+
+// keyWords names keys with their fingerprints.
+func keyWords(all []api.AllocationKey) string {
+	var words []string
+	for _, k := range all {
+		words = append(words, k.ID+" ("+k.Fingerprint+")")
+	}
+	return strings.Join(words, ", ")
 }
 
 // ifReached is a moment; empty: it was not reached.

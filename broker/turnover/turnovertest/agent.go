@@ -150,7 +150,7 @@ func (b *Book) result(m *Machine, k *broker.Task, ev *taskcatalog.Evidence) any 
 	case "allocation.check_login":
 		var p taskcatalog.CheckLoginParams
 		_ = json.Unmarshal(k.Params, &p)
-		return taskcatalog.CheckLoginResult{Address: p.Address}
+		return taskcatalog.CheckLoginResult{Address: p.Address, KeyTypes: []string{"ssh-ed25519"}}
 	case "node.drain":
 		var p taskcatalog.DrainParams
 		_ = json.Unmarshal(k.Params, &p)
