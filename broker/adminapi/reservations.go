@@ -1,7 +1,11 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
+	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
@@ -210,4 +214,24 @@ func (a *API) reservationViews(page []broker.Reservation, kept map[string]broker
 		}
 		return out
 	})
+}
+
+// shortReservations adds an alert for each reservation in force that lacks nodes, of those that the caller
+// of a status may see. The number of a SKU's reservations is bounded.
+func (a *API) shortReservations(ctx context.Context, out *api.Status) error {
+	kept, err := availability.KeptNodes(ctx, a.c.DB, "")
+	who := callerOf(ctx)
+	for _, sku := range slices.Sorted(maps.Keys(kept)) {
+		for _, r := range kept[sku].Reservations {
+			if r.Missing() == 0 || r.Site != "" && !who.MaySee(r.Site) || out.Site != "" && r.Site != out.Site {
+				continue
+			}
+			out.Alerts = append(out.Alerts, api.Alert{
+				Code: "reservation_short", Since: r.From,
+				Message: fmt.Sprintf("reservation %s of project %s: %d of %d nodes of SKU %s at %s are neither held by the project nor free (hostler allocation explain --sku %s names what stands in the way; hostler allocation list --sku %s shows who has nodes)",
+					r.ID, r.ProjectID, r.Missing(), r.Nodes, r.SKU, cmp.Or(r.Site, "any site"), r.SKU, r.SKU),
+			})
+		}
+	}
+	return err
 }

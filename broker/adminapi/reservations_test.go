@@ -131,3 +131,26 @@ func TestARepeatedRequestReservesOnce(t *testing.T) {
 		t.Errorf("without a reason: %d %s", a.Status, a.Body)
 	}
 }
+
+// A reservation that began while others have the nodes is an alert until it lacks none.
+func TestAReservationThatLacksNodesIsAnAlert(t *testing.T) {
+	b := servertest.Start(t)
+	stocked(t, b, "h100", 2)
+	mine, theirs := newTenant(t, b, "acme", "lab"), newTenant(t, b, "secret", "moonshot")
+	mine.holds(t, b, "h100")
+	alert := func() string {
+		for _, a := range servertest.Must[api.Status](t, b, http.MethodGet, "/status", nil).Alerts {
+			if a.Code == "reservation_short" {
+				return a.Message
+			}
+		}
+		return ""
+	}
+	theirs.reserves(t, b, "h100", 2)
+	want := "reservation " + theirs.reserved.ID + " of project " + theirs.project.ID + ": 1 of 2 nodes of SKU h100 at any site are neither"
+	servertest.Eventually(t, "the alert", func() bool { b.Advance(time.Second); return strings.HasPrefix(alert(), want) })
+	servertest.Must[api.PlatformReservation](t, b, http.MethodPost, "/reservations/"+theirs.reserved.ID+"/end", api.ReasonBody{Reason: "r"})
+	if got := alert(); got != "" {
+		t.Errorf("after its end: %s", got)
+	}
+}
