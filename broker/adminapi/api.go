@@ -24,6 +24,7 @@ import (
 	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
+	"github.com/hostler/hostler/broker/outbox/webhook"
 	"github.com/hostler/hostler/broker/registry"
 	"github.com/hostler/hostler/broker/relay"
 	"github.com/hostler/hostler/broker/secrets"
@@ -45,6 +46,7 @@ type Config struct {
 	Secrets    secrets.Keeper
 	Events     *outbox.Feed
 	EventRelay string // the relay of events to NATS; empty: none
+	Webhooks   *webhook.Sender
 	Registries *registry.Client
 	Sites      *maas.Sites
 	Onboarding *onboarding.Chains
@@ -76,6 +78,8 @@ type API struct {
 
 	walk        auditWalk
 	credentials sync.Mutex // of sites and registries: serialises calls, so that one call's secrets are written before the next call's
+
+	webhookTests webhookTests
 
 	refusals  broker.Repeats[refusal] // keeps a token that is refused repeatedly from filling the audit log
 	strangers broker.Repeats[string]  // keeps requests without a valid token from filling the log; by code

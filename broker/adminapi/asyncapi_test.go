@@ -106,7 +106,8 @@ var eventConstants = map[string]string{
 	"ProvisioningRequestedEvent": store.ProvisioningRequestedEvent, "ProvisioningActiveEvent": store.ProvisioningActiveEvent,
 	"ProvisioningFailedEvent": store.ProvisioningFailedEvent, "ReleasingRequestedEvent": store.ReleasingRequestedEvent,
 	"ReleasingCompletedEvent": store.ReleasingCompletedEvent, "ReleaseFailedEvent": store.ReleaseFailedEvent,
-	"UsageStartedEvent": store.UsageStartedEvent, "UsageEndedEvent": store.UsageEndedEvent,
+	"WebhookDisabledEvent": store.WebhookDisabledEvent,
+	"UsageStartedEvent":    store.UsageStartedEvent, "UsageEndedEvent": store.UsageEndedEvent,
 	"AgentUpdatedEvent": broker.AgentUpdatedEvent, "AgentUpdateFailedEvent": broker.AgentUpdateFailedEvent, "AgentRolledBackEvent": broker.AgentRolledBackEvent,
 }
 

@@ -16,6 +16,14 @@ const (
 	lostShown = 7 * 24 * time.Hour // how long lost events are told
 )
 
+// eventsNotSent adds alerts about events that NATS, or endpoints of projects, lack.
+func (a *API) eventsNotSent(ctx context.Context, out *api.Status) error {
+	if err := a.eventsNotRelayed(ctx, out); err != nil {
+		return err
+	}
+	return a.webhooksDisabled(ctx, out)
+}
+
 // eventsNotRelayed adds alerts if NATS lacks events, or will never have some.
 func (a *API) eventsNotRelayed(ctx context.Context, out *api.Status) error {
 	if a.c.EventRelay == "" {

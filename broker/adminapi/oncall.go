@@ -62,7 +62,7 @@ func (a *API) addAttention(
 	if err := a.failedReleases(ctx, out, sites); err != nil {
 		return err
 	}
-	if err := a.eventsNotRelayed(ctx, out); err != nil {
+	if err := a.eventsNotSent(ctx, out); err != nil {
 		return err
 	}
 	stopped, err := a.c.DB.StoppedRuns(ctx, sites, maxStopped)

@@ -8,20 +8,10 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 )
-
-// projectEventsKey is the path of the secret from which the ids of projects' events are made.
-const projectEventsKey = "broker/project-events-key"
-
-// projectEventTypes are the types of events that a project may read.
-var projectEventTypes = []string{
-	store.ProvisioningRequestedEvent, store.ProvisioningActiveEvent, store.ProvisioningFailedEvent,
-	store.ReleasingRequestedEvent, store.ReleasingCompletedEvent, store.ReleaseFailedEvent,
-}
 
 type projectEventsInput struct {
 	ProjectInput
@@ -39,14 +29,14 @@ func (a *API) followProjectEvents(ctx context.Context, in *projectEventsInput) (
 		return nil, err
 	}
 	who := callerOf(ctx)
-	key, err := secrets.EnsureKey(ctx, a.c.Secrets, projectEventsKey, "cannot make the ids of projects' events")
+	key, err := secrets.EnsureKey(ctx, a.c.Secrets, outbox.ProjectIDsKey, "cannot make the ids of projects' events")
 	if err != nil {
 		a.c.Log.Error("cannot serve the events of projects", zap.Error(err))
 		return nil, broker.Errorf(broker.Unavailable, "project_events_unavailable",
 			"cannot follow events: the broker cannot read the key of their ids (try again later; the broker's log says why)")
 	}
 	form := projectForm{outbox.NewProjectIDs(key, p.ID)}
-	f := store.OutboxFilter{Types: projectEventTypes, ProjectID: p.ID}
+	f := store.OutboxFilter{Types: outbox.ProjectTypes, ProjectID: p.ID}
 	if who.Place.OfPlatform() {
 		f.Sites = who.sites()
 	}
@@ -102,22 +92,14 @@ func withoutPositions(err error) error {
 // projectForm is the form of events for a project.
 type projectForm struct{ ids outbox.ProjectIDs }
 
-// event copies field by field what a project may know, so that a field that an event gets later
-// stays out.
+// event is the event as the project sees it.
 func (f projectForm) event(e store.OutboxEvent) (id string, line []byte, err error) {
-	var data api.ProjectEventData
-	if err := json.Unmarshal(e.Data, &data); err != nil {
+	seen, err := outbox.ProjectEvent(f.ids, e)
+	if err != nil {
 		return "", nil, err
 	}
-	if data.CertificateIDs == nil {
-		data.CertificateIDs = []string{}
-	}
-	id = f.ids.Event(e.Position)
-	line, err = json.Marshal(api.ProjectEvent{
-		SpecVersion: "1.0", ID: id, Source: e.Source, Type: e.Type, Subject: "allocation/" + data.AllocationID, Time: e.At.UTC(),
-		DataContentType: "application/json", Data: data,
-	})
-	return id, line, err
+	line, err = json.Marshal(seen)
+	return seen.ID, line, err
 }
 
 // upTo is sent with each sign of life, and differs each time: otherwise it would tell that something

@@ -18,6 +18,7 @@ type tenant struct {
 	project api.Project
 	member  api.Member
 	key     api.SSHKey
+	hook    api.Webhook    // see TestATenantReachesNothingOfAnother
 	held    api.Allocation // see holds
 
 	reserved api.PlatformReservation // see reserves
@@ -58,12 +59,14 @@ func isTenants(path string) bool { return api.Path(path) == api.TenantPrefix+pat
 // TestATenantReachesNothingOfAnother sends every route of tenants the ids and names of another
 // tenant, with a token of every role. Each answer is that of a thing that never was, word for word.
 func TestATenantReachesNothingOfAnother(t *testing.T) {
-	b := servertest.Start(t)
+	r := newReceiver(t)
+	b := servertest.Start(t, r.allowed(t))
 	stocked(t, b, "h100.8gpu", 3)
 	mine, theirs := newTenant(t, b, "acme", "lab"), newTenant(t, b, "secret", "moonshot")
 	mine.holds(t, b, "h100.8gpu")
 	theirs.holds(t, b, "h100.8gpu")
 	theirs.reserves(t, b, "h100.8gpu", 1)
+	theirs.hook = create(t, b, b.Token, theirs, r.URL).Webhook
 	bodies := map[string]any{
 		"/organisations":                         api.OrganisationCreate{Name: "new"},
 		"/organisations/{organisation}/members":  api.MemberAdd{Subject: "eve", Role: "project_viewer"},
@@ -72,6 +75,7 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 		"/projects/{project}/quotas/{sku}":       api.QuotaPut{Nodes: 9, GPUs: 9},
 		"/members/{member}/keys":                 api.SSHKeyAdd{PublicKey: sshKeyLine(t, "eve")},
 		"/projects/{project}/allocations":        mine.asks("h100.8gpu", 1),
+		"/projects/{project}/webhooks":           api.WebhookCreate{URL: r.URL},
 
 		"/projects/{project}/allocations/{allocation}/terminals": api.ProjectTerminalStart{Columns: 80, Rows: 24},
 		"/projects/{project}/terminals/{terminal}/tickets":       api.TerminalTicketRequest{Columns: 80, Rows: 24},
@@ -96,16 +100,16 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 		for role, token := range tokens {
 			for _, ref := range []struct{ theirs, nobodys map[string]string }{
 				{
-					map[string]string{"{organisation}": theirs.org.ID, "{project}": theirs.project.ID, "{member}": theirs.member.ID, "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{reservation}": theirs.reserved.ID, "{terminal}": "ts-none"},
-					map[string]string{"{organisation}": "org-none", "{project}": "prj-none", "{member}": "mem-none", "{key}": "key-none", "{allocation}": "alc-none", "{reservation}": "rsv-none", "{terminal}": "ts-none"},
+					map[string]string{"{organisation}": theirs.org.ID, "{project}": theirs.project.ID, "{member}": theirs.member.ID, "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{reservation}": theirs.reserved.ID, "{terminal}": "ts-none", "{webhook}": theirs.hook.ID},
+					map[string]string{"{organisation}": "org-none", "{project}": "prj-none", "{member}": "mem-none", "{key}": "key-none", "{allocation}": "alc-none", "{reservation}": "rsv-none", "{terminal}": "ts-none", "{webhook}": "whk-none"},
 				},
 				{
-					map[string]string{"{organisation}": "secret", "{project}": "moonshot", "{member}": "of-secret", "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{reservation}": theirs.reserved.ID, "{terminal}": "ts-none"},
-					map[string]string{"{organisation}": "nobody", "{project}": "nothing", "{member}": "of-nobody", "{key}": "key-none", "{allocation}": "alc-none", "{reservation}": "rsv-none", "{terminal}": "ts-none"},
+					map[string]string{"{organisation}": "secret", "{project}": "moonshot", "{member}": "of-secret", "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{reservation}": theirs.reserved.ID, "{terminal}": "ts-none", "{webhook}": theirs.hook.ID},
+					map[string]string{"{organisation}": "nobody", "{project}": "nothing", "{member}": "of-nobody", "{key}": "key-none", "{allocation}": "alc-none", "{reservation}": "rsv-none", "{terminal}": "ts-none", "{webhook}": "whk-none"},
 				},
 				{
-					map[string]string{"{organisation}": "secret", "{project}": "secret%2Fmoonshot", "{member}": theirs.member.ID, "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{reservation}": theirs.reserved.ID, "{terminal}": "ts-none"},
-					map[string]string{"{organisation}": "nobody", "{project}": "nobody%2Fnothing", "{member}": "mem-none", "{key}": "key-none", "{allocation}": "alc-none", "{reservation}": "rsv-none", "{terminal}": "ts-none"},
+					map[string]string{"{organisation}": "secret", "{project}": "secret%2Fmoonshot", "{member}": theirs.member.ID, "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{reservation}": theirs.reserved.ID, "{terminal}": "ts-none", "{webhook}": theirs.hook.ID},
+					map[string]string{"{organisation}": "nobody", "{project}": "nobody%2Fnothing", "{member}": "mem-none", "{key}": "key-none", "{allocation}": "alc-none", "{reservation}": "rsv-none", "{terminal}": "ts-none", "{webhook}": "whk-none"},
 				},
 			} {
 				b.Advance(1e9) // no token asks too often
@@ -148,6 +152,22 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 			t.Errorf("another project's reservation as %s: %d %s", role, was.Status, was.Body)
 		}
 	}
+	// So is a webhook's.
+	for role, token := range tokens {
+		for rest, method := range map[string]string{"": http.MethodGet, "?reason=r": http.MethodDelete, "/test": http.MethodPost, "/enable": http.MethodPost, "/rotate-secret": http.MethodPost} {
+			send := any(nil)
+			if method == http.MethodPost && rest != "/test" {
+				send = api.ReasonBody{Reason: "mine now"}
+			}
+			b.Advance(1e9)
+			was := b.Ask(t, token, method, mine.webhooks()+"/"+theirs.hook.ID+rest, send)
+			never := b.Ask(t, token, method, mine.webhooks()+"/whk-none"+rest, send)
+			if was.Code() != "webhook_not_found" && was.Code() != "role_insufficient" ||
+				strings.ReplaceAll(string(was.Body), theirs.hook.ID, "whk-none") != string(never.Body) {
+				t.Errorf("%s %s of another project's webhook as %s: %d %s", method, rest, role, was.Status, was.Body)
+			}
+		}
+	}
 	// A key's id is looked for among the keys of the named member alone.
 	a := b.Ask(t, tokens["tenant_admin"], http.MethodDelete, "/members/"+mine.member.ID+"/keys/"+theirs.key.ID+"?reason=r", nil)
 	if a.Status != http.StatusNotFound || a.Code() != "ssh_key_not_found" {
@@ -169,6 +189,9 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 	}
 	if got := servertest.Must[api.PlatformAllocationList](t, b, http.MethodGet, "/allocations?project="+theirs.project.ID, nil); len(got.Items) != 1 {
 		t.Errorf("its allocations are %+v", got)
+	}
+	if got := servertest.Must[api.WebhookList](t, b, http.MethodGet, theirs.webhooks(), nil); len(got.Items) != 1 || got.Items[0].SecretCreatedAt != theirs.hook.SecretCreatedAt {
+		t.Errorf("its webhooks are %+v", got)
 	}
 	if got := servertest.Must[api.MemberList](t, b, http.MethodGet, "/organisations/secret/members?ended=true", nil); len(got.Items) != 1 || got.Items[0] != theirs.member {
 		t.Errorf("its members are %+v", got.Items)

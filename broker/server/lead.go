@@ -14,6 +14,7 @@ import (
 	"github.com/hostler/hostler/broker/internal/periodic"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/outbox/nats"
+	"github.com/hostler/hostler/broker/outbox/webhook"
 	"github.com/hostler/hostler/broker/presence"
 	"github.com/hostler/hostler/broker/reconcile"
 	"github.com/hostler/hostler/broker/resolver"
@@ -49,6 +50,9 @@ func (s *Server) lead(ctx context.Context) {
 	}
 	leftovers := &turnoverrecords.Leftovers{DB: s.db, Secrets: s.secrets, Log: s.c.Log.Named("leftovers")}
 	compare := &restore.Watch{DB: s.db, Regions: s.sites, Tasks: s.queue, Log: s.c.Log.Named("restore")}
+	webhooks := &webhook.Deliverer{
+		DB: s.db, Feed: s.events, Secrets: s.secrets, Sender: s.webhooks, Period: s.c.Often, Log: s.c.Log.Named("webhooks"),
+	}
 	var work sync.WaitGroup
 	if s.c.NATS != nil { // a copy that is restored beside the original must not publish
 		relay := &nats.Relay{Config: *s.c.NATS, Feed: s.events, Positions: s.db, Log: s.c.Log.Named("nats")}
@@ -57,7 +61,7 @@ func (s *Server) lead(ctx context.Context) {
 	for _, run := range []func(context.Context){
 		sealer.Run, watch.Run, words.Run, keeper.Run, kept.Run, s.sweep, s.catchUpMachines, s.auditStrangers, compare.Run,
 		s.afterRelease(drift.Run), s.afterRelease(profiles.Run), s.afterRelease(leftovers.Run), s.afterRelease(silence.Run),
-		s.afterRelease(automatic.Run), s.afterRelease(old.Run), s.afterRelease(allocations.Run),
+		s.afterRelease(automatic.Run), s.afterRelease(old.Run), s.afterRelease(allocations.Run), s.afterRelease(webhooks.Run),
 	} {
 		work.Go(func() { run(ctx) })
 	}

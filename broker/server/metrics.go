@@ -163,6 +163,7 @@ var (
 	unplacedDesc = prometheus.NewDesc("hostler_outbox_events", "Events that were recorded and are not in the feed yet.", nil, nil)
 	lagDesc      = prometheus.NewDesc("hostler_outbox_lag_seconds",
 		"How long the oldest event that is not in the feed yet has waited, in seconds.", nil, nil)
+	webhooksDesc = prometheus.NewDesc("hostler_webhooks", "Webhooks of projects, by state.", []string{"state"}, nil)
 	relayLagDesc = prometheus.NewDesc("hostler_events_relay_lag_seconds",
 		"How long the oldest event that NATS does not have has waited, in seconds; 0 without NATS.", nil, nil)
 )
@@ -187,7 +188,7 @@ func (i *inventory) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		nodesDesc, statusesDesc, tasksDesc, trustDesc, upDesc, restoreHoldDesc, frozenAllDesc, frozenSitesDesc,
 		unreachableDesc, keysDesc, keysAskedDesc, runsDesc, unplacedDesc, lagDesc, silentDesc, silentSitesDesc, heldDesc, leftAloneDesc,
-		failedReleasesDesc, unprovisionableDesc, relayLagDesc,
+		failedReleasesDesc, unprovisionableDesc, relayLagDesc, webhooksDesc,
 		judgedDesc,
 	} {
 		out <- d
@@ -223,6 +224,11 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 		gauge(upDesc, 0)
 		return
 	}
+	hooks, err := i.db.CountWebhooks(ctx)
+	if err != nil {
+		gauge(upDesc, 0)
+		return
+	}
 	words, err := i.db.CountAvailability(ctx, nil)
 	if err != nil {
 		gauge(upDesc, 0)
@@ -240,6 +246,9 @@ func (i *inventory) Collect(out chan<- prometheus.Metric) {
 	gauge(unplacedDesc, float64(seen.Unplaced))
 	gauge(lagDesc, seen.Lag.Seconds())
 	gauge(relayLagDesc, behind.Age(i.db.Now()).Seconds())
+	for _, s := range broker.WebhookStates {
+		gauge(webhooksDesc, float64(hooks.By[s]), string(s))
+	}
 	gauge(silentDesc, float64(seen.SilentActive), string(broker.Active))
 	gauge(silentDesc, float64(seen.SilentOffline), string(broker.Offline))
 	gauge(silentSitesDesc, float64(seen.SilentSites))

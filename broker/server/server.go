@@ -19,6 +19,7 @@ import (
 	"github.com/hostler/hostler/broker/onboarding"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
+	"github.com/hostler/hostler/broker/outbox/webhook"
 	"github.com/hostler/hostler/broker/registry"
 	"github.com/hostler/hostler/broker/relay"
 	"github.com/hostler/hostler/broker/secrets"
@@ -40,6 +41,7 @@ type Server struct {
 	trust      *trust.Authority
 	queue      *taskqueue.Queue
 	events     *outbox.Feed
+	webhooks   *webhook.Sender
 	operators  *operators.Directory
 	people     *operators.People // nil: nobody signs in by OIDC
 	secrets    secrets.Keeper
@@ -189,12 +191,15 @@ func (s *Server) join(ctx context.Context) error {
 	s.metrics.countPolls(s.nodes.WaitingPolls)
 	s.openTerminals()
 	s.events = outbox.NewFeed(s.db)
+	if s.webhooks, err = webhook.NewSender(webhook.SenderOptions{Config: c.Webhooks, Secrets: s.secrets, Now: c.Now}); err != nil {
+		return err
+	}
 	if err := s.openRuns(); err != nil {
 		return err
 	}
 	s.admin = adminapi.New(adminapi.Config{
 		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Tenants: tenancy.New(s.db), Secrets: s.secrets,
-		Registries: s.registries, Sites: s.sites, Events: s.events, EventRelay: c.NATS.Name(), Expiry: ends,
+		Registries: s.registries, Sites: s.sites, Events: s.events, EventRelay: c.NATS.Name(), Webhooks: s.webhooks, Expiry: ends,
 		Onboarding: s.onboarding, Runs: s.runs, Agents: s.agents, Terminals: s.terminals, Relay: s.relay,
 		Now:    c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),

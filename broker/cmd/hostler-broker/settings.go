@@ -17,6 +17,7 @@ import (
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/outbox/nats"
+	"github.com/hostler/hostler/broker/outbox/webhook"
 	"github.com/hostler/hostler/broker/retention"
 	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/taskqueue"
@@ -52,7 +53,8 @@ const maxSettings = 64 << 10
 type eventSettings struct {
 	outbox.Policy `yaml:",inline"`
 
-	NATS *nats.Config `yaml:"nats"` // nil: nowhere
+	NATS     *nats.Config   `yaml:"nats"` // nil: nowhere
+	Webhooks webhook.Config `yaml:"webhooks"`
 }
 
 // where adds the flags that name the broker.

@@ -99,6 +99,7 @@ func nouns(a *app) []*cobra.Command {
 		keyCommand(a),
 		quotaCommand(a),
 		reservationCommand(a),
+		webhookCommand(a),
 		usageCommand(a),
 		tokenCommand(a),
 		auditCommand(a),
