@@ -104,6 +104,15 @@ func TestSimulationTellsWhatIsWrong(t *testing.T) {
 			s.reservations()
 			after("INSERT ON reservations", `UPDATE reservations SET to_at = from_at WHERE id = NEW.id`)(s)
 		},
+		"allocations in a row": func(s *simulation) {
+			for _, m := range s.machines {
+				m.refuses = true
+			}
+			for i := range time.Duration(6) {
+				s.later(i*10*time.Minute, func() { s.sql(`DELETE FROM provision_failures`) })
+				s.later(i*10*time.Minute+time.Second, s.asks)
+			}
+		},
 		"says not why": when("'failed', 'release_failed'", `UPDATE tenant_allocations SET code = '' WHERE id = NEW.id`),
 		"was released": every(5*time.Minute, `UPDATE tenant_allocations SET status = 'release_failed' WHERE status = 'released'`),
 	} {

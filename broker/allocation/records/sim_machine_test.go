@@ -44,17 +44,20 @@ type machine struct {
 	loses   bool                        // results are lost on the way
 
 	unsent []sent
+
+	failing map[string]bool // allocations whose broker knows that the account or the login failed here
+	row     int             // allocations in a row that failed because of this node alone
 }
 
 // sent is a result of a task.
 type sent struct {
-	task string
+	task, kind, allocation string
 	wire.ResultRequest
 }
 
 // join enrols a node of the SKU and puts it into service.
 func (s *simulation) join(id string) {
-	m := &machine{s: s, id: id, accounts: map[string]string{}, left: map[string]time.Time{}, fails: map[string]taskcatalog.Code{}, clean: true}
+	m := &machine{s: s, id: id, accounts: map[string]string{}, left: map[string]time.Time{}, fails: map[string]taskcatalog.Code{}, failing: map[string]bool{}, clean: true}
 	_, err := s.db.CreateNode(ctx, ada, store.NewNode{
 		ID: id, Hostname: "gpu-" + id, Site: s.site.Name, SKU: "h100", Bootstrap: "command", TokenHash: "h-" + id, TokenExpires: s.clock.Now().Add(time.Hour),
 	})
@@ -138,7 +141,17 @@ func (m *machine) poll(q *taskqueue.Queue) (worked bool) {
 // send reports a result. A broker may refuse a result that comes too late.
 func (m *machine) send(q *taskqueue.Queue, r sent) {
 	_, err := q.Result(ctx, m.peer, r.task, r.ResultRequest)
-	m.s.may(err)
+	if !m.s.may(err) || r.kind != provisionUser && r.kind != checkLogin {
+		return
+	}
+	c := m.s.known[r.allocation]
+	switch succeeded := r.Outcome == taskcatalog.OutcomeSucceeded; {
+	case succeeded && r.kind == checkLogin:
+		m.row = 0
+		delete(m.failing, r.allocation)
+	case !succeeded && c != nil && slices.Contains([]broker.AllocationStatus{broker.AllocationRequested, broker.AllocationProvisioning}, c.status):
+		m.failing[r.allocation] = true
+	}
 }
 
 // carryOut does a task, and signs what the agent saw.
@@ -184,7 +197,11 @@ func (m *machine) carryOut(d wire.Delivery) sent {
 	signed, err := pki.SignEvidence(ev, m.key)
 	m.s.must(err)
 	out.Evidence = string(signed)
-	return sent{d.TaskID, out}
+	var of struct {
+		AllocationID string `json:"allocation_id"`
+	}
+	_ = json.Unmarshal(task.Params, &of) // other tasks are of no allocation
+	return sent{d.TaskID, task.Type, of.AllocationID, out}
 }
 
 // result applies a task to the machine.
@@ -202,7 +219,7 @@ func (m *machine) result(task *taskcatalog.Task, ev *taskcatalog.Evidence) (any,
 			m.left[p.AllocationID] = m.s.clock.Now()
 		}
 		return taskcatalog.RevokeUserResult{UID: 2000, Existed: had}, ""
-	case "allocation.check_login":
+	case checkLogin:
 		return taskcatalog.CheckLoginResult{Address: "10.0.0.7", KeyTypes: []string{"ssh-ed25519"}, HostKey: key}, ""
 	case "node.drain":
 		return taskcatalog.DrainResult{Drained: true}, ""
@@ -218,7 +235,10 @@ func (m *machine) result(task *taskcatalog.Task, ev *taskcatalog.Evidence) (any,
 	return nil, "handler_failed"
 }
 
-const provisionUser = "allocation.provision_user"
+const (
+	provisionUser = "allocation.provision_user"
+	checkLogin    = "allocation.check_login"
+)
 
 // makeAccount lets a tenant in, and holds the rules about who may come.
 func (m *machine) makeAccount(p taskcatalog.ProvisionUserParams) taskcatalog.ProvisionUserResult {

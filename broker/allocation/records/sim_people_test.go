@@ -120,6 +120,9 @@ func (s *simulation) operates() {
 		return
 	}
 	r := pick(s, all...)
+	if c := s.known[r.CorrelationID]; c != nil {
+		c.meddled = true
+	}
 	if s.chance(25) {
 		tasks, _, err := s.db.ListTasks(ctx, store.TaskFilter{CorrelationID: r.ID, Limit: 100})
 		s.must(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/allocation"
 	"github.com/hostler/hostler/broker/store"
 )
 
@@ -100,11 +101,18 @@ func (s *simulation) moved(c *claim, a broker.Allocation) {
 	switch a.Status {
 	case broker.AllocationActive:
 		c.from = s.clock.Now()
+		for _, id := range c.nodes {
+			s.machine(id).row = 0
+		}
 	case broker.AllocationReleased:
 		s.released(c, a)
 	case broker.AllocationFailed, broker.AllocationReleaseFailed:
 		if a.Code == "" {
 			s.wrong("allocation %s is %s, and says not why", a.ID, a.Status)
+		}
+		if m := s.machine(c.nodes[0]); a.Code == allocation.CodeNodeNotReady && len(c.nodes) == 1 && m.failing[c.id] && !c.meddled {
+			m.row++
+			s.counts["provisions failed by the node"]++
 		}
 	}
 	s.counts[string(a.Status)]++
@@ -114,6 +122,9 @@ func (s *simulation) moved(c *claim, a broker.Allocation) {
 func (s *simulation) mayHold(c *claim) {
 	for _, id := range c.nodes {
 		m := s.machine(id)
+		if m.row >= broker.DefaultPolicy().ProvisionFailuresToHold {
+			s.wrong("allocation %s gets node %s, which failed %d allocations in a row", c.id, id, m.row)
+		}
 		for _, other := range m.traces {
 			s.wrong("allocation %s holds node %s, which has no certificate since allocation %s", c.id, id, other)
 		}

@@ -102,7 +102,7 @@ func (s *simulation) story() string {
 var reached = []string{
 	"allocations", "requests refused", "active", "failed", "released", "release_failed", "forced releases", "certificates",
 	"certificates that fall short", "policies changed", "turnovers", "machines gone", "nodes deleted by hand", "silences", "deaths",
-	"steps of one broker within another's", "allocations of lost machines", "nodes let in again",
+	"steps of one broker within another's", "allocations of lost machines", "provisions failed by the node", "nodes let in again",
 	"reservations", "reserved nodes given to their project", "requests refused for a reservation",
 }
 

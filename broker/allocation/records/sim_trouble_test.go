@@ -20,9 +20,21 @@ func (s *simulation) troubles() {
 			s.later(from+lasts, end)
 		}
 	}
+	if s.chance(10) {
+		s.unusable()
+	}
 	if s.chance(25) {
 		m := pick(s, s.machines...)
 		s.later(s.until(2*time.Hour), func() { s.vanishes(m) })
+	}
+}
+
+// unusable makes a node that takes no account until all troubles pass, and projects that ask.
+func (s *simulation) unusable() {
+	m := pick(s, s.machines...)
+	s.later(0, func() { s.say("node %s takes no account any more", m.id); m.refuses = true })
+	for range 4 {
+		s.later(s.until(2*time.Hour), s.asks)
 	}
 }
 
@@ -48,6 +60,9 @@ func (s *simulation) trouble(m *machine) (begin, end func()) {
 func (s *simulation) byOperator(m *machine, to broker.NodeStatus) bool {
 	_, err := s.db.Transition(ctx, ada, m.id, store.Change{To: to, By: broker.OwnerOperator, Reason: "by hand"})
 	s.say("an operator makes node %s %s: %v", m.id, to, err)
+	if err == nil && to == broker.Active {
+		m.row = 0
+	}
 	return s.may(err)
 }
 

@@ -88,6 +88,7 @@ type claim struct {
 	status  broker.AllocationStatus
 	from    time.Time // when it became active; zero: never
 	to      time.Time // when it was active no longer
+	meddled bool      // an operator has acted on its run or its tasks
 }
 
 type event struct {
