@@ -54,6 +54,8 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.RenewAvailability(ctx, []string{n.ID}))(t)
 	must(db.AllocationsWithoutRun(ctx, 10))(t)
 	must(db.AllocationsPastEnd(ctx, 10))(t)
+	must(db.DueWebhooks(ctx))(t)
+	ok(t, db.CatchUpWebhooks(ctx))
 	_, _, err := db.InForce(ctx, "")
 	ok(t, err)
 	for _, project := range []string{"", "p-1"} {
@@ -94,7 +96,7 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	raw := must(sql.Open("sqlite", strings.TrimPrefix(url, "sqlite:")))(t)
 	defer func() { _ = raw.Close() }()
 	scan := regexp.MustCompile(`^(?:SCAN (?:\d+ )?(\w+)|SEARCH (\w+))(?: USING (?:COVERING )?INDEX (\w+)(?: \((.*)\))?)?`)
-	small := []string{"CONSTANT", "nodes", "maas_sites", "restores", "b", "w", "p", "gone", "u"} // b: batches; p: nodes that could not be provisioned lately; w: resolver_wants, or placed events; gone: nodes with uncertified occupants; u: the usage of a period
+	small := []string{"CONSTANT", "nodes", "maas_sites", "restores", "b", "w", "p", "gone", "u", "webhooks", "due"} // webhooks, due: five of a project; b: batches; p: nodes that could not be provisioned lately; w: resolver_wants, or placed events; gone: nodes with uncertified occupants; u: the usage of a period
 	few := []string{
 		"tasks_open", "chain_runs_open", "chain_runs_due", "chain_runs_held", "chain_holds_now", "outbox_waiting", "audit_logs_unsealed", "certificates_denied", "terminal_sessions_live",
 		"allocations_live", "allocations_uncertified", "node_devices_wrong", "allocation_claims_live",
