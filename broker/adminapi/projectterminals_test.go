@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
@@ -28,17 +30,14 @@ type terminalTenant struct {
 
 func newTerminalTenant(t *testing.T) *terminalTenant {
 	t.Helper()
-	b := servertest.Start(t)
+	b := servertest.Start(t, func(c *server.Config) { c.Often = 20 * time.Millisecond })
 	nodes := stocked(t, b, "h100.8gpu", 2)
 	s := &terminalTenant{T: t, tenant: newTenant(t, b, "acme", "lab"), b: b, other: newTenant(t, b, "secret", "moonshot")}
 	s.holds(t, b, "h100.8gpu")
 	s.other.holds(t, b, "h100.8gpu")
 	s.tokens = s.tenant.tokens(t, b)
 	for _, held := range []api.Allocation{s.held, s.other.held} {
-		leads(t, b, held.ID, toProvisioning)
-		n := s.nodeOf(held.ID, nodes)
-		n.LetIn(t, held.ID, "tenant")
-		leads(t, b, held.ID, toActive)
+		s.nodeOf(held.ID, nodes).Provision(t, held.ID)
 	}
 	s.node = s.nodeOf(s.held.ID, nodes)
 	return s

@@ -21,6 +21,7 @@ func withPeople(t *testing.T) (*servertest.Broker, *oidctest.Provider) {
 	t.Helper()
 	fake := oidctest.Start(t, servertest.Clock)
 	b := servertest.Start(t, func(c *server.Config) {
+		c.Often = 20 * time.Millisecond
 		c.OIDC = &operators.PeopleConfig{
 			Config: oidc.Config{Issuer: fake.Issuer, ClientID: oidctest.ClientID, CAFile: fake.CAFile},
 			Rules: []operators.Rule{
@@ -70,9 +71,7 @@ func TestAPersonOfATenantHasNoTerminal(t *testing.T) {
 	node := stocked(t, b, "h100.8gpu", 1)[0]
 	mine := newTenant(t, b, "acme", "lab")
 	mine.holds(t, b, "h100.8gpu")
-	leads(t, b, mine.held.ID, toProvisioning)
-	node.LetIn(t, mine.held.ID, broker.AllocationAccount)
-	leads(t, b, mine.held.ID, toActive)
+	node.Provision(t, mine.held.ID)
 	ada := fake.Token(t, "7", map[string]any{"groups": []string{"lab"}})
 	size := api.TerminalTicketRequest{Columns: 80, Rows: 24}
 	open := func(token string) servertest.Answer {

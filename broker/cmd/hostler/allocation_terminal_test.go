@@ -5,12 +5,12 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
-	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog/wire/frame"
 )
 
@@ -22,7 +22,7 @@ type tenantSite struct {
 }
 
 func newTenantSite(t *testing.T) *tenantSite {
-	b := servertest.Start(t)
+	b := servertest.Start(t, func(c *server.Config) { c.Often = 20 * time.Millisecond })
 	servertest.Must[api.SKU](t, b, http.MethodPost, "/skus", map[string]any{"id": "h100.8gpu", "images": []string{"ubuntu/noble"}})
 	node := b.NewNode(t, api.NodeCreate{Hostname: "gpu-07", Site: "dc1", SKU: "h100.8gpu"}).Settle(t)
 	servertest.Must[api.Organisation](t, b, http.MethodPost, "/organisations", api.OrganisationCreate{Name: "acme"})
@@ -35,24 +35,8 @@ func newTenantSite(t *testing.T) *tenantSite {
 	servertest.Must[api.Quota](t, b, http.MethodPut, "/projects/lab/quotas/h100.8gpu", api.QuotaPut{Nodes: 1, GPUs: 8})
 	made := servertest.Must[api.Allocation](t, b, http.MethodPost, "/projects/lab/allocations",
 		api.AllocationCreate{SKU: "h100.8gpu", Nodes: 1, SSHKeyIDs: []string{key.ID}})
-	s := &tenantSite{realSite{t, b, node}, made.ID, token}
-	s.lead(broker.AllocationProvisioning)
-	node.LetIn(t, made.ID, broker.AllocationAccount)
-	s.lead(broker.AllocationActive)
-	return s
-}
-
-// lead moves the allocation as its runs do.
-func (s *tenantSite) lead(to broker.AllocationStatus) {
-	s.Helper()
-	db, err := store.Open(s.Context(), store.Options{URL: server.StoreURL(s.Dir, ""), Now: s.Now})
-	if err != nil {
-		s.Fatal(err)
-	}
-	defer func() { _ = db.Close() }()
-	if _, err := db.TransitionAllocation(s.Context(), broker.System, s.allocation, store.AllocationChange{To: to, By: broker.AllocationWorker}); err != nil {
-		s.Fatal(err)
-	}
+	node.Provision(t, made.ID)
+	return &tenantSite{realSite{t, b, node}, made.ID, token}
 }
 
 func (s *tenantSite) asMember(args ...string) *exec.Cmd {

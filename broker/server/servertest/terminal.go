@@ -254,3 +254,38 @@ func (n *Node) LetIn(t testing.TB, allocationID, username string) {
 
 // testKey is a public key whose private half nobody has.
 const testKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g tenant"
+
+// Provision does the tasks of the run that provisions an allocation, which holds this node alone, until
+// the allocation is active.
+func (n *Node) Provision(t testing.TB, allocationID string) {
+	t.Helper()
+	for _, want := range []struct {
+		typ    string
+		result any
+	}{
+		{"allocation.provision_user", taskcatalog.ProvisionUserResult{}},
+		{"allocation.check_login", taskcatalog.CheckLoginResult{Address: "10.0.0.7", KeyTypes: []string{"ssh-ed25519"}, HostKey: testHostKey}},
+	} {
+		Eventually(t, "task "+want.typ, func() bool {
+			n.b.Advance(time.Second / 2) // over the pauses of the run
+			var found wire.WaitReply
+			if len(n.more) == 0 {
+				n.must(t, http.MethodGet, n.path("/tasks/wait?lanes=exclusive,concurrent"), nil, &found)
+				n.more = found.Tasks
+			}
+			return len(n.more) > 0
+		})
+		d, task := n.Next(t)
+		if task.Type != want.typ {
+			t.Fatalf("the next task is %s, want %s", task.Type, want.typ)
+		}
+		n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, want.result, taskcatalog.Report{})
+	}
+	Eventually(t, "the allocation to be active", func() bool {
+		n.b.Advance(time.Second / 2)
+		return Must[api.PlatformAllocation](t, n.b, http.MethodGet, "/allocations/"+allocationID, nil).Status == "active"
+	})
+}
+
+// testHostKey is the key of a node's SSH server.
+const testHostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g"
