@@ -60,6 +60,7 @@ type Records interface {
 	Now() time.Time
 	Hints(ctx context.Context) <-chan store.Hint
 	DueWebhooks(ctx context.Context) ([]store.DueWebhook, error)
+	Webhook(ctx context.Context, projectID, id string) (broker.Webhook, error)
 	WebhookDelivered(ctx context.Context, id string, from, to int64) error
 	WebhookFailed(ctx context.Context, f store.WebhookFailure) error
 	SkipWebhook(ctx context.Context, id string, from, to int64) error
@@ -163,6 +164,15 @@ func (d *Deliverer) leave(w store.DueWebhook) {
 
 // turn sends some of the events that an endpoint lacks, each when the one before it was taken.
 func (d *Deliverer) turn(ctx context.Context, w broker.Webhook, ids outbox.ProjectIDs) error {
+	w, err := d.DB.Webhook(ctx, w.ProjectID, w.ID) // the list of due ones may be older than the turn before
+	switch {
+	case broker.AsError(err).Code == "webhook_not_found":
+		return nil // deleted meanwhile
+	case err != nil:
+		return err
+	case !w.DisabledAt.IsZero() || w.NextTryAt.After(d.DB.Now()):
+		return nil
+	}
 	page, upTo, err := d.Feed.Next(ctx, store.OutboxFilter{After: w.Position, ProjectID: w.ProjectID, Types: outbox.ProjectTypes}, 0)
 	switch code := broker.AsError(err).Code; {
 	case err == nil:

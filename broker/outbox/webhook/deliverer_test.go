@@ -83,6 +83,48 @@ func TestAnEventWhoseRecordWasLostIsSentAgainWithItsID(t *testing.T) {
 	}
 }
 
+// stale is a store whose list of due webhooks is as old as the first that it gave.
+type stale struct {
+	*store.DB
+	first atomic.Pointer[[]store.DueWebhook]
+}
+
+func (s *stale) DueWebhooks(ctx context.Context) ([]store.DueWebhook, error) {
+	due, err := s.DB.DueWebhooks(ctx)
+	if len(due) > 0 {
+		s.first.CompareAndSwap(nil, &due)
+	}
+	if old := s.first.Load(); old != nil && err == nil {
+		return *old, nil
+	}
+	return due, err
+}
+
+// A list of due webhooks that was read before a turn ended begins no turn at the old position.
+func TestAnOldListSendsNothingAgain(t *testing.T) {
+	w, clock := openWorld(t)
+	e := newEndpoint(t)
+	w.project(t, "acme")
+	h := w.hook(t, "acme", e.URL)
+	w.delivering(t, w.sender(t, loopback(t, e)), func(d *webhook.Deliverer) { d.DB = &stale{DB: w.db} })
+	for i := range 5 {
+		w.happen(t, "acme", 1)
+		eventually(t, "the events", func() bool { return len(e.requests()) >= 2*i+2 })
+		clock.Advance(time.Second)
+	}
+	var last string
+	for _, r := range e.requests() {
+		if got := r.event(t).Type; got == last {
+			t.Errorf("%s comes again", got)
+		} else {
+			last = got
+		}
+	}
+	if got := e.requests(); len(got) != 10 {
+		t.Errorf("%d requests for 10 events: %+v", len(got), w.look(t, h))
+	}
+}
+
 // A failing endpoint is tried again after longer and longer pauses, and gets everything in order when
 // it works again.
 func TestAFailingEndpointIsTriedAgainLaterAndLater(t *testing.T) {
