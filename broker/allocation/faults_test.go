@@ -95,7 +95,7 @@ func TestACancelledProvisioningBlamesNobody(t *testing.T) {
 	w.book.Change(a.NodeIDs[0], func(m *turnovertest.Machine) {
 		m.Fails = map[string]taskcatalog.Code{"allocation.check_login": "login_refused"}
 	})
-	for !strings.Contains(fmt.Sprintf("%s", w.state(broker.ProvisionKind)), "login_refused") {
+	for !strings.Contains(string(w.state(broker.ProvisionKind)), "login_refused") {
 		w.settleFor(time.Second)
 	}
 	w.act(w.runs(broker.ProvisionKind)[0].ID, chain.Cancel)
