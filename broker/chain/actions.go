@@ -97,6 +97,10 @@ func (m *move) continueRun(o Order) error {
 		return refused("run_compensating", "cannot %s run %s: the run is undoing its stages, at %s (retry the undo, or restart-clean)",
 			o.Action, r.ID, r.Stage)
 	}
+	if r.Asked == AskCancel && r.InFlight(m.now) {
+		return refused("run_compensating", "cannot %s run %s: the run is cancelled as soon as its step at %s has ended (wait for this)",
+			o.Action, r.ID, r.Stage)
+	}
 	if r.Status.Moving() {
 		if o.Action == Adopt && !r.Progress.Adopted {
 			return refused("run_moving", "cannot %s run %s: the run is %s (wait until the run stops)", o.Action, r.ID, r.Status)

@@ -127,3 +127,27 @@ func refused(t *testing.T, err error) {
 		t.Errorf("a mark: %v", err)
 	}
 }
+
+// While a cancel waits for the step in flight to end, a run neither continues nor starts again.
+func TestAResumeDoesNotPassACancelThatWaits(t *testing.T) {
+	var e *chain.Engine
+	order := func(a chain.Action) error {
+		_, err := e.Act(ctx, chain.Order{ID: "f", Actor: ada, Action: a, Reason: "a storm comes"})
+		return err
+	}
+	asked := 0
+	e, _, _ = fisher(t, func() {
+		if err := order(chain.Cancel); err != nil {
+			t.Error(err)
+		}
+		for _, a := range []chain.Action{chain.Resume, chain.Rerun, chain.Adopt, chain.MarkManual} {
+			asked++
+			if no, refused := errors.AsType[*chain.Refused](order(a)); !refused || no.Code != "run_compensating" {
+				t.Errorf("%s: %v", a, no)
+			}
+		}
+	})
+	if _, err := e.Step(ctx); err != nil || asked != 4 {
+		t.Fatalf("%d orders, %v", asked, err)
+	}
+}
