@@ -11,6 +11,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/outbox/webhook"
+	"github.com/hostler/hostler/broker/secrets"
 )
 
 // WebhookInput names a webhook of a project.
@@ -152,8 +153,8 @@ func (a *API) dropWebhookSecret(ctx context.Context, w broker.Webhook) {
 
 // secretsAway replaces an error of the keeper of secrets: its text has paths, and is the operator's.
 func (a *API) secretsAway(err error, what string) error {
-	a.c.Log.Error("cannot write the secret of a webhook", zap.Error(err))
-	return broker.Errorf(broker.Unavailable, "webhook_secret_unavailable", "cannot %s: the broker cannot store secrets (try again later)", what)
+	a.c.Log.Error("cannot read or write the secret of a webhook", zap.Error(err))
+	return broker.Errorf(broker.Unavailable, "webhook_secret_unavailable", "cannot %s: the broker cannot reach its secrets (try again later)", what)
 }
 
 // testWebhook sends an event of its own at once, beside the events of the project.
@@ -175,6 +176,9 @@ func (a *API) testWebhook(ctx context.Context, in *WebhookInput) (*api.WebhookTr
 	failed := a.c.Webhooks.Send(ctx, w, test.ID, test)
 	out := &api.WebhookTried{WebhookID: w.ID, EventID: test.ID, Delivered: failed == nil, Seconds: a.c.Now().Sub(begun).Seconds()}
 	if failed != nil {
+		if secrets.Unreachable(failed) {
+			failed = a.secretsAway(failed, "sign the event")
+		}
 		e := broker.AsError(failed)
 		out.Code, out.Message = e.Code, e.Message
 	}

@@ -26,8 +26,10 @@ const (
 const (
 	lookEvery    = time.Second // although there was no hint
 	catchUpEvery = time.Minute
-	inOneTurn    = 20 // events of an endpoint, before others have their turn
+	inOneTurn    = 20               // events of an endpoint, before others have their turn
+	timeOfTurn   = 10 * time.Second // after which others have their turn
 	saveIn       = 5 * time.Second
+	errorPause   = 5 * time.Second // of a webhook, after an error of the store
 )
 
 // The tries of an event.
@@ -49,9 +51,10 @@ type Deliverer struct {
 	Period  time.Duration // how often it looks without a hint; zero: a second
 
 	mu    sync.Mutex
-	busy  map[string]bool // webhooks
-	used  map[string]int  // by organisation and project
-	freed chan struct{}   // a turn has ended
+	busy  map[string]bool      // webhooks
+	used  map[string]int       // by organisation and project
+	freed chan struct{}        // a turn has ended
+	wait  map[string]time.Time // webhooks whose turn ended in an error, and until when they wait
 	work  sync.WaitGroup
 }
 
@@ -69,7 +72,7 @@ type Records interface {
 
 // Run delivers until ctx ends, and waits for the requests that are under way.
 func (d *Deliverer) Run(ctx context.Context) {
-	d.busy, d.used, d.freed = map[string]bool{}, map[string]int{}, make(chan struct{}, 1)
+	d.busy, d.used, d.wait, d.freed = map[string]bool{}, map[string]int{}, map[string]time.Time{}, make(chan struct{}, 1)
 	defer d.work.Wait()
 	hints := d.DB.Hints(ctx)
 	look, catchUp := time.NewTicker(cmp.Or(d.Period, lookEvery)), time.NewTicker(catchUpEvery)
@@ -125,29 +128,35 @@ func (d *Deliverer) begin(ctx context.Context) error {
 			continue
 		}
 		d.work.Go(func() {
-			defer d.leave(w)
-			if err := d.turn(ctx, w.Webhook, outbox.NewProjectIDs(key, w.ProjectID)); err != nil && ctx.Err() == nil {
+			err := d.turn(ctx, w.Webhook, outbox.NewProjectIDs(key, w.ProjectID))
+			if err != nil && ctx.Err() == nil {
 				d.Log.Warn("cannot work on a webhook", zap.String("webhook", w.ID), zap.Error(err))
 			}
+			d.leave(w, err != nil)
 		})
 	}
 	return nil
 }
 
-// take claims room for a webhook.
+// take claims room for a webhook. One whose turn ended in an error waits: what cannot be recorded would
+// be sent as fast as the endpoint answers.
 func (d *Deliverer) take(w store.DueWebhook) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.busy[w.ID] || len(d.busy) >= mostAtOnce || d.used[w.OrganisationID] >= mostOrganisation || d.used[w.ProjectID] >= mostProject {
 		return false
 	}
+	if left := d.wait[w.ID].Sub(d.DB.Now()); left > 0 && left <= errorPause { // more: the clock was set back
+		return false
+	}
+	delete(d.wait, w.ID)
 	d.busy[w.ID] = true
 	d.used[w.OrganisationID]++
 	d.used[w.ProjectID]++
 	return true
 }
 
-func (d *Deliverer) leave(w store.DueWebhook) {
+func (d *Deliverer) leave(w store.DueWebhook, failed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.busy, w.ID)
@@ -155,6 +164,10 @@ func (d *Deliverer) leave(w store.DueWebhook) {
 		if d.used[name]--; d.used[name] == 0 {
 			delete(d.used, name)
 		}
+	}
+	if failed {
+		d.wait[w.ID] = d.DB.Now().Add(errorPause)
+		return
 	}
 	select {
 	case d.freed <- struct{}{}:
@@ -194,7 +207,11 @@ func (d *Deliverer) turn(ctx context.Context, w broker.Webhook, ids outbox.Proje
 	if len(page) == 0 {
 		return d.DB.WebhookDelivered(ctx, w.ID, w.Position, upTo)
 	}
+	begun := d.DB.Now()
 	for _, e := range page[:min(len(page), inOneTurn)] {
+		if d.DB.Now().Sub(begun) >= timeOfTurn {
+			return nil
+		}
 		event, err := outbox.ProjectEvent(ids, e)
 		if err != nil {
 			return err

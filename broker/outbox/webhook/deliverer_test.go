@@ -55,7 +55,12 @@ func TestAnEndpointGetsTheEventsOfItsProject(t *testing.T) {
 // killed is a store before which a broker is killed: what an endpoint took is not recorded.
 type killed struct {
 	*store.DB
-	kills atomic.Int32
+	kills, looks atomic.Int32
+}
+
+func (k *killed) DueWebhooks(ctx context.Context) ([]store.DueWebhook, error) {
+	k.looks.Add(1)
+	return k.DB.DueWebhooks(ctx)
 }
 
 func (k *killed) WebhookDelivered(ctx context.Context, id string, from, to int64) error {
@@ -66,9 +71,9 @@ func (k *killed) WebhookDelivered(ctx context.Context, id string, from, to int64
 }
 
 // A broker is killed between the answer and the record of it. The event is sent again, with the same
-// id and the same body.
+// id and the same body, but not as fast as the endpoint answers.
 func TestAnEventWhoseRecordWasLostIsSentAgainWithItsID(t *testing.T) {
-	w, _ := openWorld(t)
+	w, clock := openWorld(t)
 	e := newEndpoint(t)
 	w.project(t, "acme")
 	w.hook(t, "acme", e.URL)
@@ -76,6 +81,15 @@ func TestAnEventWhoseRecordWasLostIsSentAgainWithItsID(t *testing.T) {
 	k.kills.Store(2)
 	w.happen(t, "acme", 1)
 	w.delivering(t, w.sender(t, loopback(t, e)), func(d *webhook.Deliverer) { d.DB = k })
+	for lost := range 2 {
+		eventually(t, "the loss of a record", func() bool { return k.kills.Load() == int32(1-lost) })
+		looks := k.looks.Load()
+		eventually(t, "more looks at what is due", func() bool { return k.looks.Load() >= looks+5 })
+		if n := len(e.requests()); n != lost+1 {
+			t.Fatalf("%d requests after %d lost records", n, lost+1)
+		}
+		clock.Advance(6 * time.Second)
+	}
 	eventually(t, "the events", func() bool { return len(e.requests()) >= 4 })
 	got := e.requests()
 	if got[0].id != got[1].id || got[1].id != got[2].id || string(got[0].body) != string(got[2].body) || got[3].id == got[0].id {

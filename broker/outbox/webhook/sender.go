@@ -60,6 +60,7 @@ func NewSender(o SenderOptions) (*Sender, error) {
 		Transport: &http.Transport{ // without Proxy: no proxy of the environment
 			DialContext: guard.dial, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots},
 			DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHeader,
+			TLSHandshakeTimeout: s.timeout, // a handshake outlasts the request that began it
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}

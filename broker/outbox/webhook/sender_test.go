@@ -2,9 +2,12 @@ package webhook_test
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -158,8 +161,21 @@ func TestAnEndpointCostsBoundedTimeAndMemory(t *testing.T) {
 	}
 	l := must(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer func() { _ = l.Close() }()
+	silent := make(chan error, 1)
+	go func() {
+		conn, err := l.Accept()
+		if err == nil {
+			_ = conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+			_, err = io.Copy(io.Discard, conn) // until the broker hangs up
+			err = errors.Join(err, conn.Close())
+		}
+		silent <- err
+	}()
 	if code, text := w.sends(t, short, h, "https://"+l.Addr().String()); code != "webhook_timeout" {
 		t.Errorf("no handshake: %s %s", code, text)
+	}
+	if err := <-silent; errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Error("the broker keeps a connection without a handshake open")
 	}
 	_ = l.Close()
 	if code, text := w.sends(t, short, h, "https://"+l.Addr().String()); code != "webhook_unreachable" || strings.Contains(text, "127.0.0.1") {
