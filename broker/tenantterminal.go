@@ -31,6 +31,8 @@ var tenantTerminalTexts = map[string]string{
 	"terminal_node_never_came": "the node did not connect",
 	"terminal_never_came":      "the node did not connect",
 	"terminal_node_ended":      "the node ended the session",
+	"terminal_operator_ended":  "the member ended the session",
+	"terminal_moved":           "the session goes on in another connection",
 	"recording_failed":         "the recording could not be continued",
 	"relay_lost":               "the broker that had the session did not come back",
 

@@ -71,7 +71,8 @@ func access(of broker.Place, status broker.AllocationStatus) broker.TerminalAcce
 
 func TestAProjectIsShownNoReasonOfANode(t *testing.T) {
 	for code, want := range map[string]string{
-		"": "", "terminal_exited": "terminal_exited", "terminal_closed": "terminal_closed", "node_quarantined": broker.TerminalNodeUnready,
+		"": "", "terminal_exited": "terminal_exited", "terminal_closed": "terminal_closed",
+		"terminal_moved": "terminal_moved", "terminal_operator_ended": "terminal_operator_ended", "node_quarantined": broker.TerminalNodeUnready,
 		"node_in_run": broker.TerminalNodeUnready, "task_expired": broker.TerminalNodeUnready, "site_forbidden": broker.TerminalNodeUnready,
 	} {
 		if shown, text := broker.TenantTerminalCode(code); shown != want || (text == "") != (code == "") {
