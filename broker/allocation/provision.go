@@ -116,24 +116,30 @@ func (c *Chains) keysRefused(ctx context.Context, a broker.Allocation, k broker.
 	return &own
 }
 
-// notOfNode are codes of failed tasks for which the node is not at fault: the broker's request, the
-// tenant's keys, or a person who enrolled the node again.
+// notOfNode are codes of failed tasks for which the node is not at fault: the broker's request, its clock
+// or its keys, the tenant's keys, or a person who enrolled the node again.
 var notOfNode = []string{
 	string(taskcatalog.CodeBadParams), string(taskcatalog.CodeCanceled), string(taskcatalog.CodeNodeReenrolled), CodeKeysRefused,
+	string(taskcatalog.CodeUnknownKey), string(taskcatalog.CodeBadSignature), string(taskcatalog.CodeWrongEpoch),
+	string(taskcatalog.CodeNotYetValid), string(taskcatalog.CodeTaskExpired), string(taskcatalog.CodeUnknownType),
+	string(taskcatalog.CodeUnknownVersion),
 }
 
 // blame notes the failure of a node's last task, if the node is at fault: its agent failed or refused the
 // task, did not answer, or proved a login that is none. What the broker refused to ask, and what a person
-// cancelled, is no fault of the node.
+// cancelled, is no fault of the node. The failure of an earlier task counts no more.
 func (s *Work) blame(k broker.Task, err error) {
 	f, is := errors.AsType[*chain.Failure](err)
+	if !is || k.ID == "" {
+		return
+	}
+	s.clear(k.NodeID)
 	switch {
-	case !is || k.ID == "" || k.Status == broker.TaskCanceled || slices.Contains(notOfNode, f.Code):
+	case k.Status == broker.TaskCanceled, slices.Contains(notOfNode, f.Code):
 		return
 	case k.Status == broker.TaskSucceeded && f.Code != CodeLoginUnproven:
 		return
 	}
-	s.clear(k.NodeID)
 	s.Faults = append(s.Faults, broker.ProvisionFault{NodeID: k.NodeID, Code: f.Code, Message: taskcatalog.Clean(f.Message, 500)})
 }
 
