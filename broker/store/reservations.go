@@ -57,7 +57,7 @@ func (t *tx) createReservation(ctx context.Context, actor broker.Actor, r broker
 	if r.From, r.To = r.From.UTC().Truncate(time.Microsecond), r.To.UTC().Truncate(time.Microsecond); r.From.Before(now) {
 		r.From = now
 	}
-	if err := t.mayReserve(ctx, r); err != nil {
+	if err := t.mayReserve(ctx, &r); err != nil {
 		if no, ok := errors.AsType[*broker.Error](err); ok {
 			return r, refuse(no, e)
 		}
@@ -72,8 +72,9 @@ func (t *tx) createReservation(ctx context.Context, actor broker.Actor, r broker
 	return r, t.audit(ctx, e)
 }
 
-// mayReserve refuses a reservation that cannot be kept. Codes: as of CreateReservation.
-func (t *tx) mayReserve(ctx context.Context, r broker.Reservation) error {
+// mayReserve refuses a reservation that cannot be kept, and sets the name of its site. Codes: as of
+// CreateReservation.
+func (t *tx) mayReserve(ctx context.Context, r *broker.Reservation) error {
 	if r.ID == "" || r.Nodes < 1 || !r.To.After(r.From) {
 		return broker.Errorf(broker.Invalid, "reservation_invalid",
 			"cannot reserve SKU %s: the reservation needs an id, at least one node, and an end after its beginning and after now", r.SKU)
@@ -83,11 +84,13 @@ func (t *tx) mayReserve(ctx context.Context, r broker.Reservation) error {
 		return err
 	}
 	if r.Site != "" {
-		if _, err := site(ctx, t, r.Site, ""); err != nil {
+		at, err := site(ctx, t, r.Site, "")
+		if err != nil {
 			return err
 		}
+		r.Site = at.Name
 	}
-	if err := s.Reserves(r); err != nil {
+	if err := s.Reserves(*r); err != nil {
 		return err
 	}
 	others, err := t.reservations(ctx, r.SKU, r.CreatedAt)
@@ -129,12 +132,13 @@ func (t *tx) reservations(ctx context.Context, sku string, at time.Time) ([]brok
 		WHERE sku = $1 AND ended_at = 0 AND to_at > $2 ORDER BY created_at, id`+t.ForUpdate(), sku, sqlkit.Micros(at))
 }
 
-// heldNodes counts the nodes of a SKU that the projects of reservations hold.
+// heldNodes counts the nodes of a SKU that the projects of reservations hold or are about to hold. A node
+// that a project has given back is of no more use to the project, however long its turnover takes.
 func heldNodes(ctx context.Context, r sqlkit.Runner, sku string, of []broker.Reservation) ([]broker.HeldNodes, error) {
 	if len(of) == 0 {
 		return nil, nil
 	}
-	w := sqlkit.Where{Terms: []string{"status NOT IN ('released', 'failed')"}}
+	w := sqlkit.Where{Terms: []string{"status IN ('requested', 'provisioning', 'active')"}}
 	w.Add("sku = ?", sku)
 	projects := make([]string, len(of))
 	for i, r := range of {

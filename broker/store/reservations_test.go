@@ -136,6 +136,25 @@ func TestAReservationOfAnySiteCountsAllSites(t *testing.T) {
 	})
 }
 
+// A node that the project has given back fills no reservation, however long its turnover takes.
+func TestAReturnedNodeFillsNoReservation(t *testing.T) {
+	for _, returned := range []broker.AllocationStatus{broker.AllocationReleasing, broker.AllocationReleaseFailed} {
+		storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+			newSite(t, db, "dc1")
+			offered(t, db, "h100")
+			stock(t, db, "h100", "dc1", 3)
+			id := must(db.Site(ctx, "dc1"))(t).ID
+			if r := must(reserves(db, "rsv-1", id, 2, 0))(t); r.Site != "dc1" { // named by its id
+				t.Errorf("%+v", r)
+			}
+			walk(t, db, must(asksAs(db, "p-2", "a-1", "", 1))(t), waysTo[returned]...)
+			_, err := asksAs(db, "p-1", "a-2", "", 1) // two are free, and both reserved
+			refused(t, err, "sku_unavailable")
+			must(asksAs(db, "p-2", "a-3", "", 2))(t)
+		})
+	}
+}
+
 func TestAReservationThatCannotBeKeptIsRefused(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		newSite(t, db, "dc1")

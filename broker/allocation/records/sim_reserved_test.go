@@ -47,10 +47,16 @@ func (s *simulation) endReservation(id string) {
 	}
 }
 
-// lacks is how many nodes a project is to have more than it holds, and the sum of all other projects.
+// lacks is how many nodes a project is to have more than it uses, and the sum of all other projects. A
+// node that a project has given back is used no more.
 func (s *simulation) lacks(p *project) (own, others int) {
 	for _, q := range s.projects {
-		n := -s.heldBy(q)
+		n := 0
+		for _, c := range s.known {
+			if c.project == q && !c.status.Ended() && c.status != broker.AllocationReleasing && c.status != broker.AllocationReleaseFailed {
+				n -= len(c.nodes)
+			}
+		}
 		for _, r := range s.reserved {
 			if r.ProjectID == q.id && r.Status(s.clock.Now()) == broker.ReservationInForce {
 				n += r.Nodes
