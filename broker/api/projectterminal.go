@@ -23,7 +23,7 @@ type ProjectTerminal struct {
 	EndCode       string         `json:"end_code" doc:"why the session ended; empty: it has not ended. terminal_node_unready: the node takes no terminal"`
 	EndText       string         `json:"end_text" doc:"end_code for people"`
 	ExitStatus    *int           `json:"exit_status" doc:"exit status of the session's program; null: not known"`
-	Recorded      bool           `json:"recorded" doc:"always true: what the terminal shows is recorded, and the platform's operators can read it"`
+	Recorded      bool           `json:"recorded" doc:"always true: what the terminal shows is recorded, and the platform's admins can read it"`
 	RecordInput   bool           `json:"record_input" doc:"the recording contains what the member types, too"`
 	MaxSeconds    int64          `json:"max_seconds" doc:"longest duration of the session"`
 	IdleSeconds   int64          `json:"idle_seconds" doc:"longest time without a key pressed"`
