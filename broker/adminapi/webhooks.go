@@ -113,12 +113,13 @@ func (a *API) rotateWebhookSecret(ctx context.Context, in *webhookReasonInput) (
 	}
 	a.credentials.Lock()
 	defer a.credentials.Unlock()
+	// The record comes first: no secret is ever in force that the audit log does not know.
+	if w, err = a.c.DB.RenewWebhookSecret(ctx, callerOf(ctx).actor(), p.ID, w.ID, reason); err != nil {
+		return nil, err
+	}
 	secret, err := webhook.RotateSecret(ctx, a.c.Secrets, p.ID, w.ID, a.c.Now())
 	if err != nil {
 		return nil, a.secretsAway(err, "make a new secret")
-	}
-	if w, err = a.c.DB.RenewWebhookSecret(ctx, callerOf(ctx).actor(), p.ID, w.ID, reason); err != nil {
-		return nil, err
 	}
 	return &api.WebhookSecret{Webhook: webhookResource(w), Secret: secret}, nil
 }

@@ -50,6 +50,7 @@ func (db *DB) WebhookDelivered(ctx context.Context, id string, from, to int64) e
 type WebhookFailure struct {
 	ID       string
 	Position int64 // after which the event is
+	Attempts int   // failed tries before this one
 	Code     string
 	Trouble  string
 	Next     time.Time // of the next try
@@ -57,7 +58,8 @@ type WebhookFailure struct {
 	Waits    bool      // it was no try: the broker itself could not send
 }
 
-// WebhookFailed records a failure. Nothing changes if the webhook has moved on meanwhile.
+// WebhookFailed records a failure. Nothing changes if the webhook has moved on meanwhile, or if a person
+// has enabled it since the try began.
 func (db *DB) WebhookFailed(ctx context.Context, f WebhookFailure) error {
 	tries := 1
 	if f.Waits {
@@ -71,7 +73,7 @@ func (db *DB) WebhookFailed(ctx context.Context, f WebhookFailure) error {
 		}
 		n, err := sqlkit.Changed(t.ExecContext(ctx, `UPDATE webhooks SET attempts = attempts + $1, next_try_at = $2, code = $3, trouble = $4,
 			failing_since = CASE WHEN failing_since = 0 AND $1 > 0 THEN $5 ELSE failing_since END, disabled_at = $6
-			WHERE id = $7 AND position = $8 AND disabled_at = 0`, tries, sqlkit.Micros(f.Next), f.Code, f.Trouble, now, disabled, f.ID, f.Position))
+			WHERE id = $7 AND position = $8 AND disabled_at = 0 AND attempts = $9`, tries, sqlkit.Micros(f.Next), f.Code, f.Trouble, now, disabled, f.ID, f.Position, f.Attempts))
 		if err != nil || n == 0 || !f.Disable {
 			return err
 		}

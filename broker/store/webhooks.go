@@ -133,7 +133,7 @@ func (db *DB) EnableWebhook(ctx context.Context, actor broker.Actor, projectID, 
 	})
 }
 
-// RenewWebhookSecret records that a webhook has a new signing secret; the caller stores the secret.
+// RenewWebhookSecret records that a webhook gets a new signing secret, which the caller then stores.
 // Code: webhook_not_found.
 func (db *DB) RenewWebhookSecret(ctx context.Context, actor broker.Actor, projectID, id, reason string) (broker.Webhook, error) {
 	return db.changeWebhook(ctx, actor, "webhook.rotate_secret", projectID, id, reason, func(ctx context.Context, t *tx, w broker.Webhook) error {

@@ -240,7 +240,9 @@ func (d *Deliverer) delivered(ctx context.Context, w broker.Webhook, to int64) e
 // failed records a try that failed, and decides about the next.
 func (d *Deliverer) failed(ctx context.Context, w broker.Webhook, failed error) error {
 	now, e := d.DB.Now(), broker.AsError(failed)
-	f := store.WebhookFailure{ID: w.ID, Position: w.Position, Code: e.Code, Trouble: taskcatalog.Clean(e.Message, 300)}
+	f := store.WebhookFailure{
+		ID: w.ID, Position: w.Position, Attempts: w.Attempts, Code: e.Code, Trouble: taskcatalog.Clean(e.Message, 300),
+	}
 	if secrets.Unreachable(failed) {
 		f.Code, f.Trouble, f.Waits = "webhook_secret_unavailable", "the broker cannot read the signing secret (it tries again)", true
 		f.Next = now.Add(secretWait)

@@ -139,6 +139,30 @@ func TestAnOldListSendsNothingAgain(t *testing.T) {
 	}
 }
 
+// A try that was under way when a person enabled the webhook does not disable it again.
+func TestAnEarlierTryUndoesNoEnable(t *testing.T) {
+	w, clock := openWorld(t)
+	w.project(t, "acme")
+	h := w.hook(t, "acme", "https://hooks.example.com/")
+	fails := func(attempts int, disable bool) {
+		if err := w.db.WebhookFailed(ctx, store.WebhookFailure{
+			ID: h.ID, Position: h.Position, Attempts: attempts, Code: "webhook_refused", Next: clock.Now(), Disable: disable,
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fails(0, false)
+	fails(1, true)
+	if got := w.look(t, h); got.State() != broker.WebhookDisabled || got.Attempts != 2 {
+		t.Fatalf("%+v", got)
+	}
+	must(w.db.EnableWebhook(ctx, broker.Actor{Name: "ada"}, h.ProjectID, h.ID, "repaired"))(t)
+	fails(1, true)
+	if got := w.look(t, h); got.State() != broker.WebhookActive || got.Attempts != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // A failing endpoint is tried again after longer and longer pauses, and gets everything in order when
 // it works again.
 func TestAFailingEndpointIsTriedAgainLaterAndLater(t *testing.T) {
@@ -340,13 +364,15 @@ func TestNothingIsSentUnsigned(t *testing.T) {
 	eventually(t, "the events", func() bool { return len(e.requests()) == 2 })
 }
 
-// For a day after a rotation both secrets sign; then the new one alone.
+// For a day after a rotation the earlier secrets sign, too, also if a rotation is repeated; then the new one
+// alone.
 func TestBothSecretsSignForADay(t *testing.T) {
 	w, _ := openWorld(t)
 	e := newEndpoint(t)
 	w.project(t, "acme")
 	h := w.hook(t, "acme", e.URL)
 	begun := time.Unix(1_800_000_000, 0)
+	lost := must(webhook.RotateSecret(ctx, w.secrets, h.ProjectID, h.ID, begun))(t) // its answer does not arrive
 	next := must(webhook.RotateSecret(ctx, w.secrets, h.ProjectID, h.ID, begun))(t)
 	for i, after := range []time.Duration{0, webhook.BothValid - time.Second, webhook.BothValid} {
 		s := w.sender(t, loopback(t, e), func(o *webhook.SenderOptions) { o.Now = func() time.Time { return begun.Add(after) } })
@@ -355,7 +381,7 @@ func TestBothSecretsSignForADay(t *testing.T) {
 		}
 		r := e.requests()[i]
 		var want []string
-		for _, secret := range []string{next, w.plain[h.ID]} {
+		for _, secret := range []string{next, lost, w.plain[h.ID]} {
 			mac := hmac.New(sha256.New, key(t, secret))
 			mac.Write([]byte(r.id + "." + r.timestamp + "." + string(r.body)))
 			want = append(want, "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))

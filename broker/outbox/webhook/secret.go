@@ -32,10 +32,18 @@ const (
 
 // signing are the secrets of a webhook, as the keeper has them.
 type signing struct {
-	Current       string `json:"current"`
-	Previous      string `json:"previous,omitempty"`
-	PreviousUntil string `json:"previous_until,omitempty"` // RFC 3339
+	Current  string   `json:"current"`
+	Previous []former `json:"previous,omitempty"` // the newest first, mostFormer at most
 }
+
+// former is a secret that was rotated. Several may be valid: a rotation whose answer was lost is repeated,
+// and the endpoint has none of the secrets made since.
+type former struct {
+	Secret string    `json:"secret"`
+	Until  time.Time `json:"until"`
+}
+
+const mostFormer = 3
 
 func secretPath(projectID, id string) string { return "projects/" + projectID + "/webhooks/" + id }
 
@@ -57,7 +65,12 @@ func RotateSecret(ctx context.Context, k secrets.Keeper, projectID, id string, n
 	made := signing{Current: newSecret()}
 	switch before, err := read(ctx, k, projectID, id); {
 	case err == nil:
-		made.Previous, made.PreviousUntil = before.Current, now.Add(BothValid).UTC().Format(time.RFC3339)
+		made.Previous = []former{{before.Current, now.Add(BothValid).UTC()}}
+		for _, f := range before.Previous {
+			if now.Before(f.Until) && len(made.Previous) < mostFormer {
+				made.Previous = append(made.Previous, f)
+			}
+		}
 	case secrets.Unreachable(err):
 		return "", err
 	} // otherwise there is no usable secret, and nothing to keep
@@ -102,8 +115,10 @@ func keyOf(secret string) ([]byte, bool) {
 // header is the signature header of a body: one signature for each secret that is valid.
 func (s signing) header(id string, at time.Time, body []byte) string {
 	valid := []string{s.Current}
-	if until, err := time.Parse(time.RFC3339, s.PreviousUntil); err == nil && at.Before(until) {
-		valid = append(valid, s.Previous)
+	for _, f := range s.Previous {
+		if at.Before(f.Until) {
+			valid = append(valid, f.Secret)
+		}
 	}
 	var all []string
 	for _, secret := range valid {
