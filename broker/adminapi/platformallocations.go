@@ -136,7 +136,7 @@ func (a *API) explainAllocation(ctx context.Context, in *explainAllocationInput)
 
 // judged returns the nodes of a SKU at sites (nil: all), and what is kept of all its free nodes.
 func (a *API) judged(ctx context.Context, s broker.SKU, sites []string) (nodes []broker.JudgedNode, kept broker.Kept, err error) {
-	inForce, held, err := a.c.DB.InForce(ctx, s.ID)
+	inForce, held, err := a.c.DB.InForce(ctx, "", s.ID)
 	if err != nil {
 		return nil, kept, err
 	}

@@ -42,7 +42,7 @@ func (a *API) listProjectReservations(ctx context.Context, in *projectReservatio
 	if err != nil {
 		return nil, err
 	}
-	items, err := a.tenantsReservations(ctx, page...)
+	items, err := a.tenantsReservations(ctx, p.ID, page...)
 	return &api.ReservationList{Items: items, Next: next}, err
 }
 
@@ -73,7 +73,7 @@ func (a *API) showProjectReservation(ctx context.Context, in *projectReservation
 	if err != nil {
 		return nil, err
 	}
-	views, err := a.tenantsReservations(ctx, r)
+	views, err := a.tenantsReservations(ctx, p.ID, r)
 	if err != nil {
 		return nil, err
 	}
@@ -175,9 +175,10 @@ func (a *API) endReservation(ctx context.Context, in *endReservationInput) (*api
 	return a.platformReservation(ctx, r)
 }
 
-// tenantsReservations returns the read models of reservations for their tenant.
-func (a *API) tenantsReservations(ctx context.Context, page ...broker.Reservation) ([]api.Reservation, error) {
-	inForce, held, err := a.c.DB.InForce(ctx, "")
+// tenantsReservations returns the read models of reservations of a project for their tenant. Reservations
+// of others are not read: the time of the answer would tell how many there are.
+func (a *API) tenantsReservations(ctx context.Context, projectID string, page ...broker.Reservation) ([]api.Reservation, error) {
+	inForce, held, err := a.c.DB.InForce(ctx, projectID, "")
 	kept := map[string]broker.Kept{}
 	for sku, rs := range inForce {
 		kept[sku] = broker.Keep(rs, held[sku], nil) // what is free is no tenant's to know

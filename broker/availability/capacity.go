@@ -45,7 +45,7 @@ const maxTurnovers = 10000
 // CapacityOf returns the capacity of sites (nil: all) by site and SKU, with the turnovers that
 // ended since from.
 func CapacityOf(ctx context.Context, db *store.DB, sites []string, from time.Time) ([]Capacity, error) {
-	counts, err := db.CountAvailability(ctx, sites)
+	counts, err := db.CountAvailability(ctx, nil) // a reservation of any site counts the nodes of all
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func CapacityOf(ctx context.Context, db *store.DB, sites []string, from time.Tim
 	if err != nil {
 		return nil, err
 	}
-	kept, err := KeptNodes(ctx, db, "")
+	kept, err := keptOf(ctx, db, "", counts)
 	if err != nil {
 		return nil, err
 	}
@@ -70,6 +70,9 @@ func CapacityOf(ctx context.Context, db *store.DB, sites []string, from time.Tim
 		took[key{t.Site, t.SKU}] = append(took[key{t.Site, t.SKU}], t.Took)
 	}
 	for _, c := range counts {
+		if sites != nil && !slices.Contains(sites, c.Site) {
+			continue
+		}
 		k := key{c.Site, c.SKU}
 		if rows[k] == nil {
 			rows[k] = &Capacity{Site: c.Site, SKU: c.SKU, GPUsPerNode: gpus[c.SKU], Nodes: map[broker.Availability]int{}}

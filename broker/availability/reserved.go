@@ -10,15 +10,20 @@ import (
 // KeptNodes returns what is kept for the reservations in force of a SKU, or of all if it is empty, by
 // SKU. The free nodes are those on record, at all sites. Whoever hands out nodes counts them anew.
 func KeptNodes(ctx context.Context, db *store.DB, sku string) (map[string]broker.Kept, error) {
-	inForce, held, err := db.InForce(ctx, sku)
+	counts, err := db.CountAvailability(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	return keptOf(ctx, db, sku, counts)
+}
+
+// keptOf is KeptNodes of the nodes that were counted: a second count may differ from the first.
+func keptOf(ctx context.Context, db *store.DB, sku string, counts []store.AvailabilityCount) (map[string]broker.Kept, error) {
+	inForce, held, err := db.InForce(ctx, "", sku)
 	if err != nil || len(inForce) == 0 {
 		return nil, err
 	}
 	skus, err := db.SKUs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	counts, err := db.CountAvailability(ctx, nil)
 	if err != nil {
 		return nil, err
 	}

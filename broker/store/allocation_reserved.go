@@ -26,7 +26,7 @@ func (p *placement) heedReservations(ctx context.Context) error {
 }
 
 // leavesReserved reports whether the reservations of other projects have as much as before if the
-// allocation gets its nodes at a site. Of each site only as many free nodes are counted as could matter.
+// allocation gets its nodes at a site. Free nodes are counted up to the number that could matter.
 func (p *placement) leavesReserved(ctx context.Context, site string) (leaves bool, err error) {
 	if len(p.reserved) == 0 {
 		return true, nil
@@ -52,14 +52,15 @@ func (p *placement) leavesReserved(ctx context.Context, site string) (leaves boo
 	return broker.Keep(p.reserved, p.held, free).Leaves(p.n.ProjectID, site, p.n.Nodes), nil
 }
 
-// countFree counts the nodes of a site that may be handed out, up to a number.
+// countFree counts the nodes of a site that may be handed out, until there are as many as asked for.
+// Whole pages are judged: many nodes in a row may be silent.
 func (p *placement) countFree(ctx context.Context, site string, most int) (int, error) {
 	if n, counted := p.free[site]; counted {
 		return n, nil
 	}
 	n := 0
 	for last := ""; n < most; {
-		free, end, err := p.judge(ctx, p.candidates(site, last), min(judgedPage, most-n))
+		free, end, err := p.judge(ctx, p.candidates(site, last), judgedPage)
 		if err != nil {
 			return 0, err
 		}

@@ -56,8 +56,10 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.AllocationsPastEnd(ctx, 10))(t)
 	must(db.DueWebhooks(ctx))(t)
 	ok(t, db.CatchUpWebhooks(ctx))
-	_, _, err := db.InForce(ctx, "")
-	ok(t, err)
+	for _, project := range []string{"", "p-1"} {
+		_, _, err := db.InForce(ctx, project, "")
+		ok(t, err)
+	}
 	for _, project := range []string{"", "p-1"} {
 		for _, after := range []string{"", "a-1"} {
 			f := store.UsageFilter{ProjectID: project, Sites: []string{"dc1"}, From: now.Add(-time.Hour), To: now, After: after}

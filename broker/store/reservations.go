@@ -150,13 +150,14 @@ func heldNodes(ctx context.Context, r sqlkit.Runner, sku string, of []broker.Res
 	}, `SELECT project_id, site, SUM(nodes) FROM tenant_allocations`+w.String()+` GROUP BY project_id, site ORDER BY project_id, site`, w.Args...)
 }
 
-// InForce returns the reservations in force of a SKU, or of all if it is empty, and the nodes that
+// InForce returns the reservations in force of a project and a SKU (empty: of all), and the nodes that
 // their projects hold, by SKU.
-func (db *DB) InForce(ctx context.Context, sku string) (map[string][]broker.Reservation, map[string][]broker.HeldNodes, error) {
+func (db *DB) InForce(ctx context.Context, projectID, sku string) (map[string][]broker.Reservation, map[string][]broker.HeldNodes, error) {
 	now := sqlkit.Micros(db.Now())
 	w := sqlkit.Where{Terms: []string{"ended_at = 0"}}
 	w.Add("to_at > ?", now)
 	w.Add("from_at <= ?", now)
+	w.Equal("project_id", projectID)
 	w.Equal("sku", sku)
 	all, err := sqlkit.Collect(ctx, db.reader(), scanReservation, `SELECT `+reservationColumns+` FROM reservations`+w.String()+
 		` ORDER BY created_at, id`, w.Args...)
