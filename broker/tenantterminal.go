@@ -25,6 +25,7 @@ var tenantTerminalTexts = map[string]string{
 	"terminal_closed":          "the session was closed",
 	"terminal_time_over":       "the session lasted as long as the site permits",
 	"terminal_idle":            "no key was pressed for longer than the site permits",
+	"terminal_output_over":     "the session showed as much as a session may (open another one, or use ssh)",
 	"terminal_detached":        "nobody was attached for longer than the site permits",
 	"terminal_gone":            "the session's process was killed",
 	"terminal_node_gone":       "the node did not come back",

@@ -45,6 +45,14 @@ func (s TerminalStatus) Over() bool { return s == TerminalClosing || s == Termin
 // on its nodes and at the relay to operators.
 const MostTerminalsOfProject = 16
 
+// What the members of a project may show in terminals. Everything shown is recorded in the brokers'
+// database, and a tenant alone decides how much a program writes.
+const (
+	MostOutputOfMember = 256 << 20 // bytes of one session
+	MostOutputADay     = 2 << 30   // bytes of the sessions that a project opened within a day
+	MostTerminalsADay  = 1000      // sessions that a project opened within a day
+)
+
 // TerminalSession is one session on one node, of one operator or of one member of a project.
 type TerminalSession struct {
 	ID           string // ts-…

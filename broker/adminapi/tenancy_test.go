@@ -165,6 +165,9 @@ func TestATenantsFloodOfChangesIsRefused(t *testing.T) {
 	if code != "tenant_rate_limited" {
 		t.Fatalf("the flood goes on: %s", code)
 	}
+	if _, code := b.DialTerminalAt(t, ada, "/projects/"+acme.project.ID+"/terminals/ts-none", "made-up"); code != "tenant_rate_limited" {
+		t.Errorf("tickets of terminals are tried on: %q", code)
+	}
 	if a := b.Ask(t, ada, http.MethodGet, "/projects", nil); a.Status != http.StatusOK {
 		t.Errorf("a read: %d %s", a.Status, a.Body)
 	}

@@ -71,6 +71,8 @@ type Config struct {
 	DeadAfter time.Duration
 	// GoneWithin bounds the wait for the last output of a process that is gone; 0: 1 s.
 	GoneWithin time.Duration
+	// MemberOutput bounds the bytes that a member's session shows; 0: broker.MostOutputOfMember.
+	MemberOutput uint64
 	// ResetKey lets a restarted relay tell the nodes of its predecessor that their connections are
 	// gone. The secret must stay the same over restarts; nil: random.
 	ResetKey []byte
@@ -117,6 +119,9 @@ func New(c Config) *Relay {
 	}
 	if c.DeadAfter == 0 {
 		c.DeadAfter = 10 * time.Second
+	}
+	if c.MemberOutput == 0 {
+		c.MemberOutput = broker.MostOutputOfMember
 	}
 	if c.GoneWithin == 0 {
 		c.GoneWithin = time.Second

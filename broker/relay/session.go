@@ -213,6 +213,8 @@ func (s *session) look(now time.Time) {
 		s.finish("terminal_time_over", "the session reached its time limit")
 	case after(l.Idle, s.lastInput):
 		s.finish("terminal_idle", "no key was pressed for too long")
+	case s.row.ProjectID != "" && s.out.kept > s.relay.c.MemberOutput:
+		s.finish("terminal_output_over", "the session showed as much as a member's session may")
 	case s.exit != nil: // afterExit decides the end
 	case s.operator == nil && after(l.Detach, s.operatorGone):
 		s.finish("terminal_detached", "its operator did not come back")

@@ -2,12 +2,14 @@ package relay_test
 
 import (
 	"bytes"
+	"database/sql"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/recording"
+	"github.com/hostler/hostler/broker/relay"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/pki/pkitest"
 	"github.com/hostler/hostler/taskcatalog"
@@ -426,5 +428,37 @@ func TestANodeMayComeAgainWhereItsRelayBeganAnew(t *testing.T) {
 	s.eventually("the relay to have forgotten it", func() bool { return len(s.relay.Sessions()) == 0 })
 	if bye := come(s.node); bye.Code != "terminal_session_not_here" || bye.Lasts {
 		t.Errorf("after its end: %+v", bye)
+	}
+}
+
+// A member's session ends when it has shown as much as it may. An operator's does not.
+func TestAMemberShowsOnlySoMuch(t *testing.T) {
+	for project, ends := range map[string]bool{"prj-1": true, "": false} { // empty: an operator's
+		t.Run(project, func(t *testing.T) {
+			s := newSite(t, func(c *relay.Config) { c.MemberOutput = 1000 })
+			db := must(sql.Open("sqlite", strings.TrimPrefix(s.url, "sqlite:")))(t)
+			must(db.ExecContext(ctx, `UPDATE terminal_sessions SET project_id = $1`, project))(t)
+			must(0, db.Close())(t)
+			o := s.attach(frame.Hello{})
+			n, _ := s.join("quic", s.token, frame.Hello{})
+			until[frame.Welcome](t, o.next, nil)
+			n.send(frame.Ack{Limit: 1000})
+			o.send(frame.Ack{Limit: 1 << 16})
+			n.write(0, strings.Repeat("x", 1000))
+			for i := range 4 { // some ticks pass
+				o.send(frame.Ping{Nonce: uint64(i)})
+				until[frame.Pong](t, o.next, nil)
+			}
+			n.write(1000, "x")
+			if !ends {
+				n.write(1001, strings.Repeat("x", 1000))
+				return
+			}
+			if bye := byeOf(t, o.next); bye.Code != "terminal_output_over" {
+				t.Errorf("%+v", bye)
+			}
+			_ = o.Close()
+			s.ends("terminal_output_over")
+		})
 	}
 }

@@ -101,7 +101,7 @@ func (a *app) sshTo(ctx context.Context, to sshTarget, more []string) error {
 				"cannot reach %s at %s port %s from here, and a terminal through the broker takes no arguments of ssh (leave them out; or use --via ssh, if your ssh has another way to the node)",
 				l.Hostname, host, sshPort)
 		}
-		a.note("%s is not reachable at %s port %s from here: opening a terminal through the broker", l.Hostname, host, sshPort)
+		a.tell("%s is not reachable at %s port %s from here: opening a terminal through the broker", l.Hostname, host, sshPort)
 		return a.openThroughBroker(ctx, terminalRoutes{remote, project}, v, l)
 	}
 	options, err := a.hostKeyOptions(v.ID, l)

@@ -41,6 +41,7 @@ func TestSSHGetsTheNodeOfTheAllocation(t *testing.T) {
 		"arguments":                          {me: tenant, logins: two[:1], args: []string{"--", "-L", "1:h:2", "nvidia-smi"}, ssh: "-l tenant 10.0.0.7 -L 1:h:2 nvidia-smi"},
 		"a tenant's node behind a jump host": {me: tenant, logins: two[:1], away: true, args: []string{"--via", "ssh", "--", "-v"}, ssh: "-l tenant 10.0.0.7 -v"},
 		"out of a tenant's reach":            {me: tenant, logins: two[:1], away: true, terminal: "POST /projects/prj-1/allocations/alc-1/terminals", says: "gpu-1 is not reachable at 10.0.0.7 port 22 from here: opening a terminal", status: exitNotFound},
+		"out of reach, quietly":              {me: tenant, logins: two[:1], away: true, args: []string{"-q"}, terminal: "POST /projects/prj-1/allocations/alc-1/terminals", says: "gpu-1 is not reachable at 10.0.0.7 port 22 from here: opening a terminal", status: exitNotFound},
 		"through the broker at once":         {me: tenant, logins: two, args: []string{"--node", "gpu-2", "--via", "broker"}, terminal: "POST /projects/prj-1/allocations/alc-1/terminals", says: "opening a terminal on gpu-2 through the broker, as --via says", status: exitNotFound},
 		"the platform, through the broker":   {me: platform, logins: two[:1], args: []string{"--via", "broker"}, terminal: "POST /terminals", says: "opening a terminal on gpu-1", status: exitNotFound},
 		"the broker takes no arguments":      {me: tenant, logins: two[:1], args: []string{"--via", "broker", "--", "-v"}, says: "error: bad_usage: ", status: exitUsage},

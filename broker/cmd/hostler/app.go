@@ -94,8 +94,13 @@ func (a *app) tokenIn(path string) (string, error) {
 // note writes a message to stderr, apart from the result.
 func (a *app) note(format string, args ...any) {
 	if !a.quiet {
-		_, _ = fmt.Fprintln(a.err, taskcatalog.Clean(fmt.Sprintf(format, args...), 2000))
+		a.tell(format, args...)
 	}
+}
+
+// tell is note, also with --quiet.
+func (a *app) tell(format string, args ...any) {
+	_, _ = fmt.Fprintln(a.err, taskcatalog.Clean(fmt.Sprintf(format, args...), 2000))
 }
 
 // show prints v: for people as page writes it, for programs as JSON or YAML. With --quiet people

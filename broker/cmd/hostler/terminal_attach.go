@@ -117,7 +117,11 @@ func (a *app) greet(t *seenTerminal) {
 	if t.RecordInput {
 		recorded = "what it shows and what is typed is recorded"
 	}
-	a.note("session %s as %s %s; %s; Enter, then ~? lists the escapes", t.ID, t.Username, t.place(), recorded)
+	say := a.note
+	if t.ofProject {
+		say = a.tell
+	}
+	say("session %s as %s %s; %s; Enter, then ~? lists the escapes", t.ID, t.Username, t.place(), recorded)
 }
 
 // rawKeyboard puts the terminal into raw mode, and returns the function that restores it. Pending
