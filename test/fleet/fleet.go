@@ -57,6 +57,7 @@ type Fleet struct {
 	Saw func(Event)
 
 	script atomic.Pointer[Script]
+	played atomic.Int64 // scripts so far
 	dialed atomic.Uint32
 	counts tally
 	work   sync.WaitGroup
@@ -77,7 +78,10 @@ func New(s Site) *Fleet {
 }
 
 // Play applies another script to all tasks that begin from now on.
-func (f *Fleet) Play(s Script) { f.script.Store(&s) }
+func (f *Fleet) Play(s Script) {
+	f.script.Store(&s)
+	f.played.Add(1)
+}
 
 // Event is one event of a task at its node, for a later comparison with the broker's answers.
 type Event struct {

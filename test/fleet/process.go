@@ -32,6 +32,7 @@ type (
 	}
 	told struct {
 		Counts Counts `json:"counts"`
+		Played int64  `json:"played"`          // scripts so far, the first one included
 		Error  string `json:"error,omitempty"` // the last error
 	}
 )
@@ -94,7 +95,7 @@ func serve(in io.Reader, out io.Writer) error {
 func (f *Fleet) tell(ctx context.Context, out io.Writer) {
 	say := json.NewEncoder(out)
 	for sleep(ctx, tellEvery) {
-		t := told{Counts: f.Counts()}
+		t := told{Counts: f.Counts(), Played: f.played.Load()}
 		if err := f.LastError(); err != nil {
 			t.Error = err.Error()
 		}
@@ -126,6 +127,7 @@ type Process struct {
 	in    io.WriteCloser
 	say   *json.Encoder
 	ended chan struct{} // closed at the end of the output
+	plays int64         // scripts that Play has sent
 
 	mu   sync.Mutex
 	last told
@@ -187,8 +189,26 @@ func (p *Process) JoinMachines(all []Joining) error { return p.say.Encode(order{
 // Cut breaks every connection once, even in the middle of a request.
 func (p *Process) Cut() error { return p.say.Encode(order{Cut: true}) }
 
-// Play applies another script to all tasks that begin from now on.
-func (p *Process) Play(s Script) error { return p.say.Encode(order{Play: &s}) }
+// Play applies another script to all tasks that begin from now on. It returns when the fleet has the script.
+func (p *Process) Play(s Script) error {
+	if err := p.say.Encode(order{Play: &s}); err != nil {
+		return err
+	}
+	p.plays++
+	for {
+		p.mu.Lock()
+		last, next := p.last, p.next
+		p.mu.Unlock()
+		if last.Played > p.plays { // the fleet began with a script
+			return nil
+		}
+		select {
+		case <-next:
+		case <-p.ended:
+			return errors.New("the fleet ended before it had another script")
+		}
+	}
+}
 
 // Counts returns the fleet's last report.
 func (p *Process) Counts() Counts {

@@ -86,6 +86,7 @@ func TestABrokerThatIsKilledBeforeItsRecordSendsAgain(t *testing.T) {
 	newStream(t, js)
 	f := feeding(t, db)
 	happen(t, db, "one", 30)
+	eventually(t, "the positions", func() bool { newest, _, err := db.OutboxEnds(ctx); return err == nil && newest == 30 })
 	var sent atomic.Int32 // each time, as any subscriber sees it
 	if _, err := js.Conn().Subscribe(nats.Prefix+">", func(*natsio.Msg) { sent.Add(1) }); err != nil {
 		t.Fatal(err)
