@@ -32,7 +32,7 @@ released then is kept. The project's quota still applies. It needs a platform_ad
 			"  hostler reservation create --project acme/lab --sku h100.8gpu --nodes 4 --site dc1 --from 2027-01-04T08:00:00Z --to 2027-01-11T08:00:00Z --reason training",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if body.Project == "" || body.SKU == "" || body.Nodes < 1 || to == "" {
-				return usage("it is not said what to reserve (use --project PROJECT, --sku SKU, --nodes N and --to TIME)")
+				return usage("a reservation needs a project, a SKU, a number of nodes and an end (use --project PROJECT, --sku SKU, --nodes N and --to TIME)")
 			}
 			if err := needReason(body.Reason); err != nil {
 				return err
