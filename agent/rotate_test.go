@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -155,10 +156,14 @@ func TestARotationIsToldTrulyAfterACrash(t *testing.T) {
 				var first *process
 				died := make(chan struct{})
 				var armed atomic.Bool
+				var earlier sync.Map // tasks of before: one may still be about to be reported
 				first = l.start(func(p *process) {
 					first = p
 					p.at = func(boundary, taskID string) {
-						if boundary != test.boundary || !armed.Load() {
+						if !armed.Load() {
+							earlier.Store(taskID, true)
+						}
+						if _, old := earlier.Load(taskID); old || boundary != test.boundary {
 							return
 						}
 						select {

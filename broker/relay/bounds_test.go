@@ -185,10 +185,13 @@ func TestInputThatIsNotKeptIsNotForwarded(t *testing.T) {
 	n, _ = s.join("quic", w.Token, frame.Hello{})
 	n.send(frame.Ack{Limit: 1000})
 	o = s.attach(frame.Hello{Sent: 9})
-	if w := until[frame.Welcome](t, o.next, nil); w.Taken != 0 {
-		t.Errorf("%+v", w)
+	again := until[frame.Welcome](t, o.next, nil)
+	if again.Taken != 0 {
+		t.Errorf("%+v", again)
 	}
-	until(t, o.next, func(a frame.Ack) bool { return a.Limit == 1000 })
+	if again.Limit != 1000 { // the node's Ack came after the operator
+		until(t, o.next, func(a frame.Ack) bool { return a.Limit == 1000 })
+	}
 	o.send(frame.Data{Bytes: []byte("rm -rf x\r")})
 	o.send(frame.EOF{Offset: 9})
 	if d := until[frame.Data](t, n.next, nil); string(d.Bytes) != "rm -rf x\r" {
