@@ -21,8 +21,10 @@ type EventFilter struct {
 	Subject string
 	Project string // the events of this project instead of those of the platform; takes no types and no subject
 	Follow  bool   // wait for more
-
-	opened func() // called when the broker has opened a stream
+	// Opened, unless nil, is called each time the broker has opened a stream, before the stream's
+	// events. What Opened reads and what the stream brings have no gap between them. Errors of Opened
+	// are treated as those of got, see Events.
+	Opened func() error
 }
 
 const (
@@ -33,7 +35,9 @@ const (
 // Events calls got with every event, in order. With Follow, Events resumes after the last event
 // when the connection breaks, and gives up when the broker stays away for a minute. Each new reason
 // for a missing connection goes to lost, and nil goes to lost when the connection is back; lost may
-// be nil. An error of got ends the stream, and Events returns that error.
+// be nil. An error of got ends the stream, and Events returns that error; if the error says that the
+// broker is away, it counts as a broken connection. If the first stream is refused because there are
+// too many (too_many_readers), Events returns at once.
 func (c *Client) Events(ctx context.Context, f EventFilter, got func(api.Event) error, lost func(error)) error {
 	if lost == nil {
 		lost = func(error) {}
@@ -45,23 +49,32 @@ func (c *Client) Events(ctx context.Context, f EventFilter, got func(api.Event) 
 			lost(err)
 		}
 	}
-	f.opened = func() {
+	caller, ever := f.Opened, false
+	f.Opened = func() error {
+		ever = true
 		if away != "" {
 			away = ""
 			lost(nil)
 		}
+		if caller == nil {
+			return nil
+		}
+		return caller()
 	}
 	for {
 		var mine error
 		heard := func(e api.Event) error {
-			mine = got(e)
-			return mine
+			err := got(e)
+			if !absent(err) {
+				mine = err
+			}
+			return err
 		}
 		var broke error
 		err := c.retry(ctx, waitPatience, 0, func() (again bool, _ error) {
 			opened, err := c.events(ctx, &f, heard)
 			switch {
-			case mine != nil, ctx.Err() != nil, err != nil && !absent(err), !f.Follow:
+			case mine != nil, ctx.Err() != nil, err != nil && !absent(err), !f.Follow, !ever && broker.AsError(err).Code == "too_many_readers":
 				return false, err
 			case opened:
 				broke = err // the next attempt starts with fresh patience
@@ -119,7 +132,9 @@ func (c *Client) events(ctx context.Context, f *EventFilter, got func(api.Event)
 		return false, err
 	}
 	defer func() { _ = res.Body.Close() }()
-	f.opened()
+	if err := f.Opened(); err != nil {
+		return false, err
+	}
 	err = readEvents(res.Body, func(id string, data []byte) error {
 		alive.Reset(silent)
 		if data != nil {

@@ -106,3 +106,77 @@ func TestAStreamThatDoesNotFollowEndsOnce(t *testing.T) {
 	})
 	want(t, remote.Events(ctx, EventFilter{}, func(api.Event) error { return nil }, none), broker.Unavailable, "events_interrupted")
 }
+
+// What is read when a stream opens, and its events, leave no gap. A broker that goes away meanwhile
+// is a broken connection, and the next stream begins with another read.
+func TestAStreamThatOpensIsReadFromThere(t *testing.T) {
+	var asked []string
+	remote, _ := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.URL.Query().Get("after"))
+		_, _ = io.WriteString(w, framed(len(asked)))
+	})
+	away := broker.Errorf(broker.Unavailable, "broker_unreachable", "away")
+	enough := errors.New("enough")
+	opened := 0
+	f := EventFilter{Follow: true, Opened: func() error {
+		if opened++; opened == 1 {
+			return away
+		}
+		return nil
+	}}
+	var got, told []string
+	err := remote.Events(context.Background(), f, func(e api.Event) error {
+		got = append(got, e.ID)
+		switch len(got) {
+		case 1:
+			return away
+		case 3:
+			return enough
+		}
+		return nil
+	}, func(err error) { told = append(told, Code(err)) })
+	if !errors.Is(err, enough) || opened != 4 || fmt.Sprint(asked) != "[   3]" || fmt.Sprint(got) != "[2 3 4]" {
+		t.Errorf("%v: %d streams after %q brought %q", err, opened, asked, got)
+	}
+	if fmt.Sprint(told) != "[broker_unreachable  broker_unreachable ]" {
+		t.Errorf("a follower is told %q", told)
+	}
+	gone := broker.Errorf(broker.NotFound, "allocation_not_found", "gone")
+	f.Opened = func() error { return gone }
+	if err := remote.Events(context.Background(), f, nil, nil); !errors.Is(err, gone) {
+		t.Errorf("what was asked for is gone: %v", err)
+	}
+}
+
+// A reader for whom there is no place learns it at once, and one who had a place waits for it.
+func TestAReaderWithoutAPlaceLearnsItAtOnce(t *testing.T) {
+	n := 0
+	full := func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.WriteHeader(http.StatusTooManyRequests)
+		_, _ = io.WriteString(w, `{"status":429,"code":"too_many_readers","detail":"full"}`)
+	}
+	had := false
+	remote, calls := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if n++; had && n != 2 {
+			_, _ = io.WriteString(w, framed(n))
+			return
+		}
+		full(w)
+	})
+	want(t, remote.Events(context.Background(), EventFilter{Follow: true}, nil, nil), broker.TooMany, "too_many_readers")
+	if calls.Load() != 1 {
+		t.Errorf("%d calls", calls.Load())
+	}
+	n, had = 0, true
+	enough := errors.New("enough")
+	err := remote.Events(context.Background(), EventFilter{Follow: true}, func(e api.Event) error {
+		if e.ID == "3" {
+			return enough
+		}
+		return nil
+	}, nil)
+	if !errors.Is(err, enough) || n != 3 {
+		t.Errorf("%v after %d calls", err, n)
+	}
+}

@@ -84,7 +84,8 @@ func typeResource(t taskcatalog.Type) api.TaskType {
 	}
 }
 
-// answer sets the answer to a request; several bodies are used one after the other.
+// answer sets the answer to a request; several bodies are used one after the other. A body that is a
+// problem has the problem's status.
 func (b *fakeBroker) answer(line string, status int, bodies ...string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -131,11 +132,16 @@ func (b *fakeBroker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if len(a.bodies) > 1 {
 			a.bodies = a.bodies[1:]
 		}
-		if a.status >= 400 {
+		status := a.status
+		var p api.Problem
+		if json.Unmarshal([]byte(text), &p) == nil && p.Code != "" && p.Status >= 400 {
+			status = p.Status
+		}
+		if status >= 400 {
 			w.Header().Set("Content-Type", "application/problem+json")
 		}
 		text, broken := strings.CutSuffix(text, brokenOff)
-		w.WriteHeader(a.status)
+		w.WriteHeader(status)
 		_, _ = io.WriteString(w, text)
 		if broken {
 			_ = http.NewResponseController(w).Flush()
