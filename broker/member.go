@@ -2,18 +2,22 @@ package broker
 
 import (
 	"regexp"
+	"strings"
 	"time"
 )
 
 // Member is a person or a program that acts for a tenant at a place, with a role. A member that has
-// ended stays on record.
+// ended stays on record. A person who signs in has roles by the rules of the broker's config, and none
+// at a place, or below it, where the person is denied.
 type Member struct {
 	ID        string
 	Subject   string // who the member is: the name of the member's token, or oidc:… of a person who signs in
 	Place     Place
-	Role      Role
+	Role      Role // empty: a denied person who was no member
 	CreatedAt time.Time
 	EndedAt   time.Time // zero: live
+	DeniedAt  time.Time // of a person who signs in; zero: not denied
+	EndReason string    // of the end or the denial
 }
 
 // SSHKey is a public key of a member, for the account of an allocation.
@@ -37,6 +41,16 @@ type Quota struct {
 }
 
 var subjectForm = regexp.MustCompile(`^([a-z0-9][a-z0-9._@-]{0,63}|` + SignedInPrefix + `[A-Za-z0-9._@|=+-]{1,59})$`)
+
+// CheckSignsIn refuses a subject that is no person who signs in: an operator token ends when it is revoked.
+// Code: member_invalid.
+func CheckSignsIn(subject string) error {
+	if strings.HasPrefix(subject, SignedInPrefix) && subjectForm.MatchString(subject) {
+		return nil
+	}
+	return Errorf(Invalid, "member_invalid", "cannot deny %q: only a person who signs in is denied, by the name oidc:SUBJECT "+
+		"(for anybody else: hostler member end, or hostler token revoke)", cleanText(subject))
+}
 
 // Check refuses an invalid member. Code: member_invalid.
 func (m Member) Check() error {

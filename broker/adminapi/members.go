@@ -6,6 +6,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/tenancy"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // MemberInput names a member.
@@ -107,6 +108,61 @@ func (a *API) endMember(ctx context.Context, in *endMemberInput) (*api.Member, e
 	return resource(memberResource)(a.c.Tenants.EndMember(ctx, callerOf(ctx).actor(), m.ID, reason))
 }
 
+type denyOrganisationMemberInput struct {
+	OrganisationInput
+	Body api.MemberDeny
+}
+
+func (a *API) denyOrganisationMember(ctx context.Context, in *denyOrganisationMemberInput) (*api.Member, error) {
+	o, err := a.organisation(ctx, in.Organisation)
+	if err != nil {
+		return nil, err
+	}
+	return a.denyMember(ctx, broker.Place{OrganisationID: o.ID}, in.Body)
+}
+
+type denyProjectMemberInput struct {
+	ProjectInput
+	Body api.MemberDeny
+}
+
+func (a *API) denyProjectMember(ctx context.Context, in *denyProjectMemberInput) (*api.Member, error) {
+	p, err := a.project(ctx, in.Project)
+	if err != nil {
+		return nil, err
+	}
+	return a.denyMember(ctx, p.Place(), in.Body)
+}
+
+func (a *API) denyMember(ctx context.Context, place broker.Place, in api.MemberDeny) (*api.Member, error) {
+	subject := "member/" + taskcatalog.Clean(in.Subject, 64)
+	reason, err := a.reasonFor(ctx, in.Reason, "member.deny", subject, "deny "+taskcatalog.Clean(in.Subject, 64))
+	if err != nil {
+		return nil, err
+	}
+	return resource(memberResource)(a.c.Tenants.DenyPerson(ctx, callerOf(ctx).actor(), place, in.Subject, reason))
+}
+
+type allowMemberInput struct {
+	MemberInput
+	Body api.ReasonBody
+}
+
+func (a *API) allowMember(ctx context.Context, in *allowMemberInput) (*api.Member, error) {
+	m, err := a.member(ctx, in.Member)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.refusedMember(ctx, "member.allow", m, tenancy.MayEnd(callerOf(ctx).OperatorToken, m)); err != nil {
+		return nil, err
+	}
+	reason, err := a.reasonFor(ctx, in.Body.Reason, "member.allow", "member/"+m.ID, "allow "+m.Subject)
+	if err != nil {
+		return nil, err
+	}
+	return resource(memberResource)(a.c.Tenants.AllowPerson(ctx, callerOf(ctx).actor(), m.ID, reason))
+}
+
 // refusedMember audits a refused change of a member and returns the refusal.
 func (a *API) refusedMember(ctx context.Context, action string, m broker.Member, err error) error {
 	if err != nil {
@@ -118,6 +174,6 @@ func (a *API) refusedMember(ctx context.Context, action string, m broker.Member,
 func memberResource(m broker.Member) api.Member {
 	return api.Member{
 		ID: m.ID, Subject: m.Subject, OrganisationID: m.Place.OrganisationID, ProjectID: m.Place.ProjectID, Role: string(m.Role),
-		CreatedAt: m.CreatedAt, EndedAt: timeOrNull(m.EndedAt),
+		CreatedAt: m.CreatedAt, EndedAt: timeOrNull(m.EndedAt), DeniedAt: timeOrNull(m.DeniedAt), EndReason: m.EndReason,
 	}
 }

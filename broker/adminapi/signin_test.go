@@ -2,6 +2,7 @@ package adminapi_test
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,6 +62,57 @@ func TestAPersonOfATenantSeesItsProjectAlone(t *testing.T) {
 	}
 	if a := b.Ask(t, b.Token, http.MethodPost, "/tokens", api.TokenCreate{Name: "oidc:7", Role: "viewer"}); a.Status < 400 {
 		t.Errorf("a token has a person's name: %s", a.Body)
+	}
+}
+
+// An admin of a project denies people there, and nowhere else; the platform's people are in the rules alone.
+func TestWhoMayDenyAPerson(t *testing.T) {
+	b, fake := withPeople(t)
+	mine := newTenant(t, b, "acme", "lab")
+	tokens := mine.tokens(t, b)
+	of, org := "/projects/"+mine.project.ID+"/members", "/organisations/"+mine.org.ID+"/members"
+	ask := func(path, code string, roles ...string) {
+		t.Helper()
+		for _, role := range roles {
+			var body any = api.MemberDeny{Subject: "oidc:7", Reason: "left"}
+			if strings.HasSuffix(path, "/allow") {
+				body = api.ReasonBody{Reason: "back"}
+			}
+			if a := b.Ask(t, tokens[role], http.MethodPost, path, body); a.Code() != code {
+				t.Errorf("%s as %s: %d %s, want %q", path, role, a.Status, a.Body, code)
+			}
+		}
+	}
+	ask(of+"/deny", "role_insufficient", "project_member", "project_viewer")
+	ask(org+"/deny", "role_insufficient", "project_admin", "project_member")
+	ask(org+"/deny", "", "tenant_admin")
+	lab := answered[api.Member](t, b.Ask(t, tokens["project_admin of a project"], http.MethodPost, of+"/deny", api.MemberDeny{Subject: "oidc:7", Reason: "left"}))
+	whole := answered[api.MemberList](t, b.Ask(t, tokens["tenant_admin"], http.MethodGet, org, nil)).Items
+	if i := slices.IndexFunc(whole, func(m api.Member) bool { return m.ProjectID == "" && m.DeniedAt != nil }); i < 0 || whole[i].EndReason != "left" {
+		t.Errorf("the denial is not on the list: %+v", whole)
+	} else {
+		ask("/members/"+whole[i].ID+"/allow", "member_not_found", "project_admin of a project")
+		ask("/members/"+whole[i].ID+"/allow", "role_insufficient", "project_admin")
+		ask("/members/"+whole[i].ID+"/allow", "", "tenant_admin", "tenant_admin")
+	}
+	who := func(subject, group, code string) {
+		t.Helper()
+		if a := b.Ask(t, fake.Token(t, subject, map[string]any{"groups": []string{group}}), http.MethodGet, "/whoami", nil); a.Code() != code {
+			t.Errorf("%s as %s: %d %s, want %q", subject, group, a.Status, a.Body, code)
+		}
+	}
+	who("7", "lab", "person_denied")
+	who("8", "lab", "")
+	who("7", "ops", "")
+	ask("/members/"+lab.ID+"/allow", "role_insufficient", "project_member of a project")
+	ask("/members/"+lab.ID+"/allow", "", "project_admin of a project")
+	who("7", "lab", "")
+	for code, d := range map[string]api.MemberDeny{
+		"member_invalid": {Subject: "of-acme", Reason: "a token ends when it is revoked"}, "reason_missing": {Subject: "oidc:7", Reason: " "},
+	} {
+		if a := b.Ask(t, b.Token, http.MethodPost, of+"/deny", d); a.Code() != code {
+			t.Errorf("%d %s, want %s", a.Status, a.Body, code)
+		}
 	}
 }
 

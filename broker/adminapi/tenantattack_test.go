@@ -68,14 +68,16 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 	theirs.reserves(t, b, "h100.8gpu", 1)
 	theirs.hook = create(t, b, b.Token, theirs, r.URL).Webhook
 	bodies := map[string]any{
-		"/organisations":                         api.OrganisationCreate{Name: "new"},
-		"/organisations/{organisation}/members":  api.MemberAdd{Subject: "eve", Role: "project_viewer"},
-		"/organisations/{organisation}/projects": api.ProjectCreate{Name: "new"},
-		"/projects/{project}/members":            api.MemberAdd{Subject: "eve", Role: "project_viewer"},
-		"/projects/{project}/quotas/{sku}":       api.QuotaPut{Nodes: 9, GPUs: 9},
-		"/members/{member}/keys":                 api.SSHKeyAdd{PublicKey: sshKeyLine(t, "eve")},
-		"/projects/{project}/allocations":        mine.asks("h100.8gpu", 1),
-		"/projects/{project}/webhooks":           api.WebhookCreate{URL: r.URL},
+		"/organisations":                             api.OrganisationCreate{Name: "new"},
+		"/organisations/{organisation}/members":      api.MemberAdd{Subject: "eve", Role: "project_viewer"},
+		"/organisations/{organisation}/members/deny": api.MemberDeny{Subject: "oidc:eve", Reason: "r"},
+		"/projects/{project}/members/deny":           api.MemberDeny{Subject: "oidc:eve", Reason: "r"},
+		"/organisations/{organisation}/projects":     api.ProjectCreate{Name: "new"},
+		"/projects/{project}/members":                api.MemberAdd{Subject: "eve", Role: "project_viewer"},
+		"/projects/{project}/quotas/{sku}":           api.QuotaPut{Nodes: 9, GPUs: 9},
+		"/members/{member}/keys":                     api.SSHKeyAdd{PublicKey: sshKeyLine(t, "eve")},
+		"/projects/{project}/allocations":            mine.asks("h100.8gpu", 1),
+		"/projects/{project}/webhooks":               api.WebhookCreate{URL: r.URL},
 
 		"/projects/{project}/allocations/{allocation}/terminals": api.ProjectTerminalStart{Columns: 80, Rows: 24},
 		"/projects/{project}/terminals/{terminal}/tickets":       api.TerminalTicketRequest{Columns: 80, Rows: 24},

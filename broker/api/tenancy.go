@@ -49,9 +49,11 @@ type Member struct {
 	Subject        string     `json:"subject" doc:"the member's name: that of the member's token, or oidc:SUBJECT of a person who signs in"`
 	OrganisationID string     `json:"organisation_id"`
 	ProjectID      string     `json:"project_id" doc:"empty: a member of the whole organisation"`
-	Role           string     `json:"role"`
+	Role           string     `json:"role" doc:"empty: a denied person who was no member"`
 	CreatedAt      time.Time  `json:"created_at"`
 	EndedAt        *time.Time `json:"ended_at" doc:"null: live"`
+	DeniedAt       *time.Time `json:"denied_at" doc:"since when a person who signs in has no role here, whatever the rules of the broker say; null: not denied"`
+	EndReason      string     `json:"end_reason" doc:"why the member ended or the person is denied; empty: live, or ended before reasons were kept"`
 }
 
 // MemberList is one page of members.
@@ -65,6 +67,12 @@ type MemberAdd struct {
 	Subject string `json:"subject" minLength:"1" maxLength:"64" pattern:"^([a-z0-9][a-z0-9._@-]*|oidc:[A-Za-z0-9._@|=+-]+)$" doc:"the member's name: that of the member's token, or oidc:SUBJECT of a person who signs in"`
 	Role    string `json:"role" enum:"tenant_admin,project_admin,project_member,project_viewer"`
 	Reason  string `json:"reason,omitempty" maxLength:"500"`
+}
+
+// MemberDeny asks for the denial of a person who signs in.
+type MemberDeny struct {
+	Subject string `json:"subject" minLength:"1" maxLength:"64" doc:"oidc:SUBJECT of a person who signs in"`
+	Reason  string `json:"reason,omitempty" maxLength:"500" doc:"recorded in the audit log, and shown to who may list members"`
 }
 
 // SSHKey is a public key of a member.

@@ -14,4 +14,6 @@
 //   - A bearer with the form of an ID token goes to the provider's keys, if there is a provider. A person
 //     has one role at one place, by the first rule of the config that matches; nobody has a role by
 //     default. The person's name is oidc:SUBJECT, and cannot be the name of a token.
+//   - A person whom a tenant denies at that place has no role, whatever the rules say. A later rule is
+//     not tried.
 package operators

@@ -48,7 +48,7 @@ func TestAFloodOfNamesIsForgotten(t *testing.T) {
 func TestARequestEndsWithItsTokenThoughTheMachineWasSuspended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var ahead atomic.Int64
-		d := &Directory{now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }, live: map[string]map[*context.CancelCauseFunc]struct{}{}}
+		d := &Directory{now: func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }, live: map[string]map[*running]struct{}{}}
 		ctx, done := d.Bind(t.Context(), broker.OperatorToken{Name: "ann", ExpiresAt: time.Now().Add(24 * time.Hour)})
 		defer done()
 		time.Sleep(time.Hour)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
 	"net/netip"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,7 +28,13 @@ type Directory struct {
 	people *People // nil: nobody signs in by OIDC
 
 	mu   sync.Mutex
-	live map[string]map[*context.CancelCauseFunc]struct{} // requests by token name
+	live map[string]map[*running]struct{} // requests by token name
+}
+
+// running is a request that is being answered.
+type running struct {
+	cancel context.CancelCauseFunc
+	at     broker.Place // of the caller
 }
 
 // New makes a directory of the store's tokens.
@@ -36,7 +44,7 @@ func New(db *store.DB, now func() time.Time, rand io.Reader) *Directory {
 		tokens: newLimits(tokenRate, tokenBurst),
 		guess:  newLimits(guessRate, guessBurst),
 		writes: newLimits(tenantRate, tenantBurst),
-		live:   map[string]map[*context.CancelCauseFunc]struct{}{},
+		live:   map[string]map[*running]struct{}{},
 	}
 }
 
@@ -47,7 +55,7 @@ var ErrRevoked = broker.Errorf(broker.Unauthorized, "token_revoked", "cannot con
 // lost.
 const lookAgain = 15 * time.Second
 
-// Run ends the requests of tokens that are revoked, until ctx ends.
+// Run ends the requests of tokens that are revoked, and of people who are denied, until ctx ends.
 func (d *Directory) Run(ctx context.Context) {
 	hints := d.db.Hints(ctx)
 	look := time.NewTicker(lookAgain)
@@ -62,7 +70,11 @@ func (d *Directory) Run(ctx context.Context) {
 			}
 			switch h.Kind {
 			case store.HintToken:
-				d.end(h.ID)
+				if isPerson(h.ID) {
+					d.endDenied(ctx, h.ID)
+				} else {
+					d.end(h.ID)
+				}
 			case store.HintMissed:
 				d.endRevoked(ctx)
 			}
@@ -72,14 +84,19 @@ func (d *Directory) Run(ctx context.Context) {
 	}
 }
 
-// endRevoked ends the requests of tokens that were revoked without a hint. While the store is down,
-// requests continue.
+// endRevoked ends the requests of tokens that were revoked, and of people who were denied, without a
+// hint. While the store is down, requests continue.
 func (d *Directory) endRevoked(ctx context.Context) {
 	d.mu.Lock()
-	busy := len(d.live) > 0
+	names := slices.Collect(maps.Keys(d.live))
 	d.mu.Unlock()
-	if !busy {
+	if len(names) == 0 {
 		return
+	}
+	for _, name := range names {
+		if isPerson(name) {
+			d.endDenied(ctx, name)
+		}
 	}
 	tokens, err := d.db.OperatorTokens(ctx)
 	if err != nil {
@@ -95,14 +112,14 @@ func (d *Directory) endRevoked(ctx context.Context) {
 func (d *Directory) end(name string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for cancel := range d.live[name] {
-		(*cancel)(ErrRevoked)
+	for r := range d.live[name] {
+		r.cancel(ErrRevoked)
 	}
 }
 
 // Authenticate returns the token that a bearer shows from an address, or a person as a token. Codes:
 // token_missing, token_unknown, token_expired, token_revoked, rate_limited, oidc_token_invalid,
-// oidc_no_role, oidc_unavailable.
+// oidc_no_role, oidc_unavailable, person_denied.
 func (d *Directory) Authenticate(ctx context.Context, bearer string, from netip.Addr) (broker.OperatorToken, error) {
 	now := d.now()
 	if bearer == "" {
@@ -150,8 +167,8 @@ func (d *Directory) AllowWrite(token broker.OperatorToken) error {
 	return nil
 }
 
-// Bind returns a context that ends with the token: when it is revoked, with
-// ErrRevoked, or expires. The caller must call done.
+// Bind returns a context that ends with the token: when it is revoked, with ErrRevoked, when the person
+// is denied, with the code person_denied, or when it expires. The caller must call done.
 func (d *Directory) Bind(ctx context.Context, token broker.OperatorToken) (bound context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := func() {}
@@ -163,15 +180,16 @@ func (d *Directory) Bind(ctx context.Context, token broker.OperatorToken) (bound
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.live[token.Name] == nil {
-		d.live[token.Name] = map[*context.CancelCauseFunc]struct{}{}
+		d.live[token.Name] = map[*running]struct{}{}
 	}
-	d.live[token.Name][&cancel] = struct{}{}
+	r := &running{cancel, token.Place}
+	d.live[token.Name][r] = struct{}{}
 	return ctx, func() {
 		stop()
 		cancel(nil)
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		delete(d.live[token.Name], &cancel)
+		delete(d.live[token.Name], r)
 		if len(d.live[token.Name]) == 0 {
 			delete(d.live, token.Name)
 		}

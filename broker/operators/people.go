@@ -2,7 +2,9 @@ package operators
 
 import (
 	"context"
+	"maps"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -99,7 +101,7 @@ func (d *Directory) SignIn(ctx context.Context) (oidc.SignIn, error) {
 }
 
 // person returns a person as a token that ends with the ID token. Codes: oidc_token_invalid,
-// token_expired, oidc_unavailable, oidc_no_role, rate_limited.
+// token_expired, oidc_unavailable, oidc_no_role, person_denied, rate_limited.
 func (d *Directory) person(ctx context.Context, raw string, from netip.Addr) (broker.OperatorToken, error) {
 	now := d.now()
 	who, err := d.people.provider.Verify(ctx, raw)
@@ -127,7 +129,47 @@ func (d *Directory) person(ctx context.Context, raw string, from netip.Addr) (br
 			"cannot let %s in: the place that rule %d of the broker's config gives them is not there or has ended (ask a platform admin)",
 			token.Name, number)
 	}
+	if err := d.notDenied(ctx, token.Name, token.Place); err != nil {
+		return token, err
+	}
 	return token, d.auditSignIn(ctx, token, number, now)
+}
+
+func isPerson(name string) bool { return strings.HasPrefix(name, broker.SignedInPrefix) }
+
+// notDenied refuses a person who is denied at a place. The platform denies nobody: its people are in the
+// rules. Code: person_denied.
+func (d *Directory) notDenied(ctx context.Context, name string, at broker.Place) error {
+	if at.OfPlatform() {
+		return nil
+	}
+	denied, err := d.db.PersonDenied(ctx, name, at)
+	if err != nil || !denied {
+		return err
+	}
+	return broker.Errorf(broker.Forbidden, "person_denied",
+		"cannot let %s in: an admin of the project or the organisation has denied them there (ask that admin: hostler member allow)", name)
+}
+
+// endDenied ends the requests of a person at each place where the person is denied. While the store is
+// down, requests continue.
+func (d *Directory) endDenied(ctx context.Context, name string) {
+	d.mu.Lock()
+	running := slices.Collect(maps.Keys(d.live[name]))
+	d.mu.Unlock()
+	refusals := map[broker.Place]error{}
+	for _, r := range running {
+		no, looked := refusals[r.at]
+		if !looked {
+			if no = d.notDenied(ctx, name, r.at); broker.AsError(no).Code != "person_denied" {
+				no = nil
+			}
+			refusals[r.at] = no
+		}
+		if no != nil {
+			r.cancel(no)
+		}
+	}
 }
 
 // ruleOf finds the first rule that matches, and its number; 0: none.

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
+	"strings"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store/sqlkit"
@@ -17,11 +18,11 @@ const (
 	maxMemberTokens = 8    // of a member
 )
 
-const memberColumns = `id, subject, organisation_id, project_id, role, created_at, ended_at`
+const memberColumns = `id, subject, organisation_id, project_id, role, created_at, ended_at, denied_at, end_reason`
 
 func scanMember(row sqlkit.Row) (m broker.Member, err error) {
 	err = row.Scan(&m.ID, &m.Subject, &m.Place.OrganisationID, &m.Place.ProjectID, &m.Role, sqlkit.ScanMicros(&m.CreatedAt),
-		sqlkit.ScanMicros(&m.EndedAt))
+		sqlkit.ScanMicros(&m.EndedAt), sqlkit.ScanMicros(&m.DeniedAt), &m.EndReason)
 	return m, err
 }
 
@@ -42,10 +43,16 @@ func memberNotFound(id string) error {
 	return broker.Errorf(broker.NotFound, "member_not_found", "there is no member %q (see hostler member list)", taskcatalog.Clean(id, 64))
 }
 
-// Members returns a page of members, and the cursor of the next page.
+// Members returns a page of members, and the cursor of the next page. A denied person is on it although
+// the member has ended.
 func (db *DB) Members(ctx context.Context, p TenantPage) ([]broker.Member, string, error) {
-	return pageOf(ctx, db, scanMember, func(m broker.Member) string { return m.ID },
-		`SELECT `+memberColumns+` FROM members`, p.where("organisation_id", "project_id"), p.Limit)
+	all := p
+	all.Ended = true
+	w := all.where("organisation_id", "project_id")
+	if !p.Ended {
+		w.Add("(ended_at = 0 OR denied_at > 0)")
+	}
+	return pageOf(ctx, db, scanMember, func(m broker.Member) string { return m.ID }, `SELECT `+memberColumns+` FROM members`, w, p.Limit)
 }
 
 // liveMember locks a member against its end until the transaction ends. Codes: member_not_found,
@@ -61,8 +68,9 @@ func (t *tx) liveMember(ctx context.Context, id, lock string) (broker.Member, er
 	return m, err
 }
 
-// AddMember stores a new member of a live organisation or project. Codes: organisation_not_found,
-// organisation_ended, project_not_found, project_ended, member_exists, member_limit.
+// AddMember stores a new member of a live organisation or project, and lifts a denial of that person at
+// that place. Codes: organisation_not_found, organisation_ended, project_not_found, project_ended,
+// member_exists, member_limit, person_denied.
 func (db *DB) AddMember(ctx context.Context, actor broker.Actor, m broker.Member) (made broker.Member, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		made, err = t.addMember(ctx, actor, m)
@@ -72,16 +80,12 @@ func (db *DB) AddMember(ctx context.Context, actor broker.Actor, m broker.Member
 }
 
 func (t *tx) addMember(ctx context.Context, actor broker.Actor, m broker.Member) (made broker.Member, err error) {
-	o, err := t.liveOrganisation(ctx, m.Place.OrganisationID, t.ForUpdate()) // one after another, so that the count holds
+	o, err := t.livePlace(ctx, m.Place)
 	if err != nil {
 		return made, err
 	}
-	if m.Place.ProjectID != "" {
-		if p, err := t.liveProject(ctx, m.Place.ProjectID, t.ForKeyShare()); err != nil {
-			return made, err
-		} else if p.OrganisationID != m.Place.OrganisationID {
-			return made, projectNotFound(m.Place.ProjectID)
-		}
+	if err := t.liftFor(ctx, actor, m); err != nil {
+		return made, err
 	}
 	var live int
 	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM members WHERE organisation_id = $1 AND ended_at = 0`, o.ID).Scan(&live); err != nil {
@@ -107,6 +111,21 @@ func (t *tx) addMember(ctx context.Context, actor broker.Actor, m broker.Member)
 		Actor: actor.Name, Action: "member.add", Subject: "member/" + m.ID,
 		After: small("subject", m.Subject, "role", m.Role, "organisation_id", m.Place.OrganisationID, "project_id", m.Place.ProjectID),
 	})
+}
+
+// livePlace locks the organisation of a place, so that its members are counted one change after another,
+// and keeps the place from ending. Codes: organisation_not_found, organisation_ended, project_not_found,
+// project_ended.
+func (t *tx) livePlace(ctx context.Context, at broker.Place) (broker.Organisation, error) {
+	o, err := t.liveOrganisation(ctx, at.OrganisationID, t.ForUpdate())
+	if err != nil || at.ProjectID == "" {
+		return o, err
+	}
+	p, err := t.liveProject(ctx, at.ProjectID, t.ForKeyShare())
+	if err == nil && p.OrganisationID != at.OrganisationID {
+		err = projectNotFound(at.ProjectID)
+	}
+	return o, err
 }
 
 // memberOf returns the member of a tenant's token: the named one, the one of the token's name, or a
@@ -173,33 +192,43 @@ func (t *tx) endTokens(ctx context.Context, actor broker.Actor, m broker.Member,
 	return nil
 }
 
-// EndMember ends a member, the member's keys and tokens. Ending a member again ends only tokens that a
-// broker of the release before made since then. Code: member_not_found.
+// EndMember ends a member, the member's keys and tokens, and denies a person who signs in. Ending a member
+// again ends only tokens that a broker of the release before made since then. Codes: member_not_found,
+// denial_limit.
 func (db *DB) EndMember(ctx context.Context, actor broker.Actor, id, reason string) (m broker.Member, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		m, err = t.liveMember(ctx, id, t.ForUpdate())
-		if err != nil {
-			if !m.EndedAt.IsZero() {
-				return t.endTokens(ctx, actor, m, reason)
-			}
+		m, err = t.liveMember(ctx, id, "")
+		if err == nil && strings.HasPrefix(m.Subject, broker.SignedInPrefix) {
+			m, err = t.deny(ctx, actor, m, reason)
 			return err
 		}
-		m.EndedAt = t.now
-		if err := t.endTokens(ctx, actor, m, reason); err != nil {
-			return err
-		}
-		for _, end := range []string{
-			`UPDATE ssh_keys SET ended_at = $1 WHERE member_id = $2 AND ended_at = 0`,
-			`UPDATE members SET ended_at = $1 WHERE id = $2`,
-		} {
-			if _, err := t.ExecContext(ctx, end, sqlkit.Micros(t.now), id); err != nil {
-				return err
-			}
-		}
-		return t.audit(ctx, broker.AuditEntry{
-			Actor: actor.Name, Action: "member.end", Subject: "member/" + id, Reason: reason,
-			Before: small("subject", m.Subject, "role", m.Role),
-		})
+		m, err = t.endMember(ctx, actor, id, reason)
+		return err
 	})
 	return m, err
+}
+
+// endMember ends a member, the member's keys and tokens.
+func (t *tx) endMember(ctx context.Context, actor broker.Actor, id, reason string) (broker.Member, error) {
+	m, err := t.liveMember(ctx, id, t.ForUpdate())
+	if err != nil {
+		if !m.EndedAt.IsZero() {
+			return m, t.endTokens(ctx, actor, m, reason)
+		}
+		return m, err
+	}
+	if err := t.endTokens(ctx, actor, m, reason); err != nil {
+		return m, err
+	}
+	m.EndedAt, m.EndReason = t.now, reason
+	if _, err := t.ExecContext(ctx, `UPDATE ssh_keys SET ended_at = $1 WHERE member_id = $2 AND ended_at = 0`, sqlkit.Micros(t.now), id); err != nil {
+		return m, err
+	}
+	if _, err := t.ExecContext(ctx, `UPDATE members SET ended_at = $1, end_reason = $2 WHERE id = $3`, sqlkit.Micros(t.now), reason, id); err != nil {
+		return m, err
+	}
+	return m, t.audit(ctx, broker.AuditEntry{
+		Actor: actor.Name, Action: "member.end", Subject: "member/" + id, Reason: reason,
+		Before: small("subject", m.Subject, "role", m.Role),
+	})
 }

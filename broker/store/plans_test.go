@@ -32,6 +32,7 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.StoppedRuns(ctx, nil, 10))(t)
 	must(db.StoppedRuns(ctx, []string{"dc1"}, 10))(t)
 	must(db.LiveTerminals(ctx))(t)
+	must(db.PersonDenied(ctx, "oidc:7", broker.Place{OrganisationID: "org-1", ProjectID: "prj-1"}))(t)
 	must(db.Terminals(ctx, store.TerminalFilter{ProjectID: "p-1", Limit: 10}))(t)
 	must(db.Terminals(ctx, store.TerminalFilter{ProjectID: "p-1", After: "ts-1", Limit: 10}))(t)
 	refused(t, second(db.ProjectTerminal(ctx, "p-1", "ts-1")), "terminal_session_not_found")

@@ -44,8 +44,9 @@ func (d *Directory) EndProject(ctx context.Context, actor broker.Actor, id, reas
 	return d.db.EndProject(ctx, actor, id, reason)
 }
 
-// AddMember makes a member at a place. Codes: member_invalid, role_invalid, role_insufficient,
-// organisation_not_found, organisation_ended, project_not_found, project_ended, member_exists.
+// AddMember makes a member at a place, and lifts a denial of that person there. Codes: member_invalid,
+// role_invalid, role_insufficient, organisation_not_found, organisation_ended, project_not_found,
+// project_ended, member_exists, person_denied.
 func (d *Directory) AddMember(
 	ctx context.Context, actor broker.Actor, place broker.Place, subject string, role broker.Role,
 ) (broker.Member, error) {
@@ -59,9 +60,25 @@ func (d *Directory) AddMember(
 	return d.db.AddMember(ctx, actor, m)
 }
 
-// EndMember ends a member, the member's keys and tokens. Code: member_not_found.
+// EndMember ends a member, the member's keys and tokens, and denies a person who signs in. Codes:
+// member_not_found, denial_limit.
 func (d *Directory) EndMember(ctx context.Context, actor broker.Actor, id, reason string) (broker.Member, error) {
 	return d.db.EndMember(ctx, actor, id, reason)
+}
+
+// DenyPerson denies a person who signs in at a place and below it. Codes: member_invalid,
+// organisation_not_found, organisation_ended, project_not_found, project_ended, denial_limit.
+func (d *Directory) DenyPerson(ctx context.Context, actor broker.Actor, place broker.Place, subject, reason string) (broker.Member, error) {
+	m := broker.Member{ID: broker.NewTenantID(broker.MemberPrefix, d.db.Now()), Subject: subject, Place: place}
+	if err := broker.CheckSignsIn(subject); err != nil {
+		return m, err
+	}
+	return d.db.DenyPerson(ctx, actor, m, reason)
+}
+
+// AllowPerson lifts the denial of a member's row. Code: member_not_found.
+func (d *Directory) AllowPerson(ctx context.Context, actor broker.Actor, id, reason string) (broker.Member, error) {
+	return d.db.AllowPerson(ctx, actor, id, reason)
 }
 
 // mayGive refuses an actor a role above the actor's own.
@@ -73,7 +90,7 @@ func mayGive(actor broker.Actor, role broker.Role) error {
 		"cannot give role %s: token %s has role %s, which does not include it (ask somebody whose role does)", role, actor.Name, actor.Role)
 }
 
-// MayEnd refuses to let the caller end a member unless the caller could have added the member: a
+// MayEnd refuses to let the caller end, deny or allow a member unless the caller could have added the member: a
 // project_admin a member of a project, whose role is at most that, and a tenant_admin a member of the
 // whole organisation. Code: role_insufficient.
 func MayEnd(who broker.OperatorToken, m broker.Member) error {

@@ -42,9 +42,24 @@ func (c *Client) Member(ctx context.Context, id string) (*api.Member, error) {
 	return fetch[api.Member](ctx, c, at("members", id), nil)
 }
 
-// EndMember ends a member, with the member's keys. The record stays.
+// EndMember ends a member, with the member's keys, and denies a person who signs in. The record stays.
 func (c *Client) EndMember(ctx context.Context, id, reason string) (*api.Member, error) {
 	return submit[api.Member](ctx, c, http.MethodPost, at("members", id, "end"), api.ReasonBody{Reason: reason})
+}
+
+// DenyOrganisationMember denies a person who signs in, in an organisation and all of its projects.
+func (c *Client) DenyOrganisationMember(ctx context.Context, organisation string, d api.MemberDeny) (*api.Member, error) {
+	return submit[api.Member](ctx, c, http.MethodPost, at("organisations", organisation, "members", "deny"), d)
+}
+
+// DenyProjectMember denies a person who signs in, in a project.
+func (c *Client) DenyProjectMember(ctx context.Context, project string, d api.MemberDeny) (*api.Member, error) {
+	return submit[api.Member](ctx, c, http.MethodPost, at("projects", project, "members", "deny"), d)
+}
+
+// AllowMember lifts the denial of a person who signs in.
+func (c *Client) AllowMember(ctx context.Context, id, reason string) (*api.Member, error) {
+	return submit[api.Member](ctx, c, http.MethodPost, at("members", id, "allow"), api.ReasonBody{Reason: reason})
 }
 
 // SSHKeys lists a member's keys; with ended, those that were removed, too.

@@ -250,6 +250,51 @@ func TestATokenOfAnotherAudienceOrProviderIsStolen(t *testing.T) {
 	}
 }
 
+// The provider's claims still give the role: the admin of the tenant has the last word.
+func TestAPersonWhoseMemberEndedIsOutUntilAllowed(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t)
+	if status, out, said := p.login(p.as("ada"), p.first()...); status != exitDone {
+		t.Fatalf("%d\n%s%s", status, out, said)
+	}
+	list := func(when string, want int, code string) {
+		t.Helper()
+		if status, _, said := p.run(nil, "project", "list"); status != want || !strings.Contains(said, code) {
+			t.Errorf("%s: %d %s, want %d %s", when, status, said, want, code)
+		}
+	}
+	admin := func(args ...string) string {
+		t.Helper()
+		status, out, said := p.run(nil, append(args, "--token", p.broker.Token, "--reason", "laptop stolen", "--yes")...)
+		if status != exitDone {
+			t.Fatalf("%v: %d\n%s%s", args, status, out, said)
+		}
+		return out
+	}
+	member := servertest.Must[api.Member](t, p.broker, http.MethodPost, "/projects/acme%2Flab/members", api.MemberAdd{Subject: "oidc:ada", Role: "project_member"})
+	stream := p.broker.ProjectEvents(t, p.kept().IDToken, "lab", "")
+	list("a member", exitDone, "")
+	admin("member", "end", member.ID)
+	if e, open := stream.Next(t); open {
+		t.Errorf("an open stream goes on: %+v", e)
+	}
+	list("ended", exitRefused, "person_denied: cannot let oidc:ada in")
+	_, out, said := p.run(nil, "member", "list", "--project", "acme/lab", "--token", p.broker.Token)
+	if !strings.Contains(out, "denied") || !strings.Contains(out, "laptop stolen") {
+		t.Errorf("the list does not say it:\n%s%s", out, said)
+	}
+	if status, out, said := p.login(p.as("ada"), "--context", "dc2", "--broker", p.broker.OperatorURL(), "--ca-sha256", p.broker.RootSHA256()); status != exitRefused || !strings.Contains(said, "person_denied") {
+		t.Errorf("signed in anew: %d\n%s%s", status, out, said)
+	}
+	if status, out, said := p.run(nil, "member", "allow", member.ID, "--token", p.broker.Token, "--reason", "new laptop"); status != exitDone || !strings.Contains(out, "ended") {
+		t.Fatalf("%d\n%s%s", status, out, said)
+	}
+	list("allowed", exitDone, "")
+	admin("member", "deny", "oidc:ada", "--org", "acme")
+	list("denied in the organisation", exitRefused, "person_denied")
+	admin("member", "deny", "oidc:ada", "--org", "secret")
+}
+
 func TestASignInThatOthersMayReadIsNotUsed(t *testing.T) {
 	t.Parallel()
 	p := newPerson(t)
