@@ -43,7 +43,7 @@ func (a *API) followProjectEvents(ctx context.Context, in *projectEventsInput) (
 	if f.After, err = a.projectEventsAfter(ctx, in, form.ids); err != nil {
 		return nil, err
 	}
-	leave, err := a.c.Events.JoinProject(who.Name, p.OrganisationID)
+	leave, err := a.c.Events.JoinProject(who.Name, p.OrganisationID, p.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -189,29 +189,105 @@ func TestAProjectsStreamEndsWithItsToken(t *testing.T) {
 	}
 }
 
-// Streams of projects take no room from the platform's, and those of one organisation none from
-// another's.
-func TestAnOrganisationHasSoManyStreamsAndNoMore(t *testing.T) {
-	f := outbox.NewFeed(nil)
-	var leave []func()
-	for i := range outbox.MaxProjectReaders {
-		l, err := f.JoinProject(fmt.Sprint("token", i/outbox.MaxEach), fmt.Sprint("org", i/outbox.MaxEachOrganisation))
+// joins lets readers of an organisation in until the feed refuses one. Each token and each project has
+// as many as it may.
+func joins(t *testing.T, f *outbox.Feed, organisation string) (leave []func(), refused error) {
+	t.Helper()
+	for i := range 2 * outbox.MaxEachOrganisation {
+		token := fmt.Sprint("token ", i/outbox.MaxEach, " of ", organisation)
+		l, err := f.JoinProject(token, organisation, fmt.Sprint("project ", i/outbox.MaxEachProject, " of ", organisation))
 		if err != nil {
-			t.Fatal(err)
+			return leave, err
 		}
 		leave = append(leave, l)
 	}
-	for token, org := range map[string]string{"token0": "org0", "new": "org0", "other": "org-new"} {
-		if _, err := f.JoinProject(token, org); broker.AsError(err).Code != "too_many_readers" || strings.Contains(err.Error(), "256") {
-			t.Errorf("%s of %s: %v", token, org, err)
+	t.Fatalf("organisation %s has %d streams", organisation, len(leave))
+	return nil, nil
+}
+
+// Streams of projects take no room from the platform's, and those of organisations with many streams
+// none from the first streams of another.
+func TestOrganisationsWithManyStreamsShutNobodyOut(t *testing.T) {
+	f := outbox.NewFeed(nil)
+	var leave []func()
+	had := map[int]int{} // organisations by their streams
+	for i := range 8 {
+		l, err := joins(t, f, fmt.Sprint("greedy ", i))
+		had[len(l)]++
+		leave = append(leave, l...)
+		if no := broker.AsError(err); no.Code != "too_many_readers" || no.RetryAfter <= 0 || strings.Contains(no.Message, "256") {
+			t.Errorf("organisation %d: %v, again after %s", i, err, no.RetryAfter)
+		}
+	}
+	if had[outbox.MaxEachOrganisation] != 4 || had[outbox.Few] != 4 {
+		t.Errorf("organisations by their streams: %v", had)
+	}
+	for i := range outbox.Few {
+		if _, err := f.JoinProject("honest token", "honest", "honest project"); err != nil {
+			t.Errorf("stream %d of an honest organisation: %v", i+1, err)
 		}
 	}
 	if _, err := f.Join("operator"); err != nil {
 		t.Errorf("the platform's: %v", err)
 	}
-	leave[0]()
-	if _, err := f.JoinProject("other", "org-new"); err != nil {
-		t.Errorf("once one has left: %v", err)
+	// Once greedy readers have left, an honest one gets more.
+	if _, err := f.JoinProject("honest token", "honest", "honest project"); broker.AsError(err).Code != "too_many_readers" {
+		t.Errorf("one more: %v", err)
+	}
+	for _, l := range leave[:outbox.MaxEachOrganisation] {
+		l()
+	}
+	if _, err := f.JoinProject("honest token", "honest", "honest project"); err != nil {
+		t.Errorf("one more, once others have left: %v", err)
+	}
+}
+
+// Each bound of a reader has a refusal that names what has too many, and nothing of other organisations.
+func TestATokenAProjectAndAnOrganisationHaveSoManyStreams(t *testing.T) {
+	f := outbox.NewFeed(nil)
+	leave, err := joins(t, f, "acme")
+	if len(leave) != outbox.MaxEachOrganisation || !strings.Contains(err.Error(), "the organisation has all of its 32 streams") {
+		t.Errorf("%d streams, then %v", len(leave), err)
+	}
+	for _, l := range leave[outbox.MaxEachProject+1:] {
+		l()
+	}
+	for project, want := range map[string]string{
+		"project 0 of acme": "the project has all of its 16 streams", "project 1 of acme": "",
+	} {
+		if _, err := f.JoinProject("another", "acme", project); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("one more of %s: %v", project, err)
+		}
+	}
+	if _, err := f.JoinProject("token 0 of acme", "acme", "project 2 of acme"); err == nil || !strings.Contains(err.Error(), "token 0 of acme has all of its 8 streams") {
+		t.Errorf("one more of a token: %v", err)
+	}
+}
+
+// However many organisations there are, a broker has so many streams of projects and no more.
+func TestABrokerHasSoManyStreamsOfProjects(t *testing.T) {
+	f := outbox.NewFeed(nil)
+	for i := range outbox.MaxProjectReaders {
+		name := fmt.Sprint(i)
+		if _, err := f.JoinProject(name, name, name); err != nil {
+			t.Fatalf("organisation %d: %v", i, err)
+		}
+	}
+	if _, err := f.JoinProject("new", "new", "new"); broker.AsError(err).Code != "too_many_readers" || strings.ContainsAny(err.Error(), "0123456789") {
+		t.Errorf("one more: %v", err)
+	}
+}
+
+func TestARefusedReaderLearnsWhenToAskAgain(t *testing.T) {
+	b := servertest.Start(t)
+	mine := newTenant(t, b, "acme", "lab")
+	token := mine.tokens(t, b)["project_viewer of a project"]
+	for range outbox.MaxEach {
+		b.ProjectEvents(t, token, mine.project.ID, "")
+	}
+	a := b.Ask(t, token, http.MethodGet, mine.events(), nil)
+	if a.Status != http.StatusTooManyRequests || a.Code() != "too_many_readers" || a.Header.Get("Retry-After") != "15" {
+		t.Errorf("%d %s, Retry-After %q", a.Status, a.Body, a.Header.Get("Retry-After"))
 	}
 }
 

@@ -38,7 +38,9 @@
 // An event of an allocation also belongs to the allocation's project, which has a feed of its own. A
 // position counts the events of all, so a project never sees one. It sees a ProjectIDs id, which is
 // the position, encrypted for the project. Readers of projects are woken by events of projects
-// alone, and are counted apart from the platform's.
+// alone, and are counted apart from the platform's: by token, by project, by organisation and in all.
+// Half of all their places are for organisations that have fewer than Few readers, so that a few
+// organisations with many readers shut nobody out.
 //
 // # What is kept
 //

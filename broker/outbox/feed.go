@@ -10,13 +10,22 @@ import (
 )
 
 // Bounds on the readers at one broker. Readers of projects take no place from readers of the
-// platform.
+// platform. An organisation with many readers takes no place from one with few.
 const (
 	MaxReaders          = 256
 	MaxProjectReaders   = 256 // of the events of projects
 	MaxEach             = 8   // of one token
 	MaxEachOrganisation = 32  // of the projects of one organisation
+	MaxEachProject      = 16
+
+	// KeptForFew of MaxProjectReaders are for organisations that have fewer than Few readers.
+	KeptForFew = 128
+	Few        = 2
 )
+
+// askAgain is when a refused reader may ask again: a reader who left is noticed after the next sign
+// of life.
+const askAgain = 15 * time.Second
 
 const (
 	pageSize  = 100
@@ -67,28 +76,36 @@ func (f *Feed) Join(token string) (leave func(), err error) {
 	defer f.mu.Unlock()
 	all, own := f.readers[platformReaders], f.readers["token/"+token]
 	if all >= MaxReaders || own >= MaxEach {
-		return nil, broker.Errorf(broker.TooMany, "too_many_readers",
-			"cannot follow events: token %s has %d of at most %d streams, and this broker has %d of %d (end a stream)", token, own, MaxEach,
-			all, MaxReaders)
+		return nil, tooMany("token %s has %d of at most %d streams, and this broker has %d of %d (end a stream)", token, own, MaxEach, all,
+			MaxReaders)
 	}
 	return f.admit(platformReaders, "token/"+token), nil
 }
 
 // JoinProject admits a reader of a project's events until leave is called. The refusal says nothing
 // of other organisations. Code: too_many_readers.
-func (f *Feed) JoinProject(token, organisationID string) (leave func(), err error) {
+func (f *Feed) JoinProject(token, organisationID, projectID string) (leave func(), err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	own, of := f.readers["token/"+token], f.readers["organisation/"+organisationID]
+	project, organisation := "project/"+projectID, "organisation/"+organisationID
+	all, own := f.readers[projectReaders], f.readers["token/"+token]
 	switch {
-	case own >= MaxEach || of >= MaxEachOrganisation:
-		return nil, broker.Errorf(broker.TooMany, "too_many_readers",
-			"cannot follow events: token %s has %d of at most %d streams, and its organisation has %d of %d (end a stream)", token, own,
-			MaxEach, of, MaxEachOrganisation)
-	case f.readers[projectReaders] >= MaxProjectReaders:
-		return nil, broker.Errorf(broker.TooMany, "too_many_readers", "cannot follow events: this broker has no room for more streams (try again later)")
+	case own >= MaxEach:
+		return nil, tooMany("token %s has all of its %d streams (end a stream)", token, MaxEach)
+	case f.readers[project] >= MaxEachProject:
+		return nil, tooMany("the project has all of its %d streams (end a stream)", MaxEachProject)
+	case f.readers[organisation] >= MaxEachOrganisation:
+		return nil, tooMany("the organisation has all of its %d streams (end a stream)", MaxEachOrganisation)
+	case all >= MaxProjectReaders, all >= MaxProjectReaders-KeptForFew && f.readers[organisation] >= Few:
+		return nil, tooMany("this broker has no room for more streams of the organisation (try again later)")
 	}
-	return f.admit(projectReaders, "token/"+token, "organisation/"+organisationID), nil
+	return f.admit(projectReaders, "token/"+token, organisation, project), nil
+}
+
+func tooMany(format string, args ...any) error {
+	no := broker.Errorf(broker.TooMany, "too_many_readers", "cannot follow events: "+format, args...)
+	no.RetryAfter = askAgain
+	return no
 }
 
 // admit counts a reader once under each name, until leave is called.
