@@ -3,8 +3,11 @@ package store_test
 import (
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
@@ -12,15 +15,16 @@ import (
 
 // BenchmarkPlacement measures one asker's requests for one node each, among 10,000 nodes of which
 // half are claimed. Each request is acknowledged only when it is durable. In the second case the
-// first thousand of the free nodes are silent.
+// first thousand of the free nodes are silent; in the third 16 ask at once.
 func BenchmarkPlacement(b *testing.B) {
 	for _, engine := range storetest.Engines {
-		b.Run(engine, func(b *testing.B) { benchmarkPlacement(b, engine, "") })
-		b.Run(engine+"/silent", func(b *testing.B) { benchmarkPlacement(b, engine, "n-bench-06000") })
+		b.Run(engine, func(b *testing.B) { benchmarkPlacement(b, engine, "", 1) })
+		b.Run(engine+"/silent", func(b *testing.B) { benchmarkPlacement(b, engine, "n-bench-06000", 1) })
+		b.Run(engine+"/at_once", func(b *testing.B) { benchmarkPlacement(b, engine, "", 16) })
 	}
 }
 
-func benchmarkPlacement(b *testing.B, engine, silentBelow string) {
+func benchmarkPlacement(b *testing.B, engine, silentBelow string, askers int) {
 	const nodes = 10_000
 	url := storetest.URL(b, "sqlite")
 	if engine == "postgres" {
@@ -40,15 +44,23 @@ func benchmarkPlacement(b *testing.B, engine, silentBelow string) {
 	ok(b, store.Exec(ctx, db, `INSERT INTO allocation_claims (allocation_id, node_id, since, ended_at)
 		SELECT 'before', id, 1, 0 FROM nodes WHERE id < 'n-bench-05000'`))
 	ok(b, store.Exec(ctx, db, `UPDATE nodes SET last_contact_at = 1 WHERE id < '`+silentBelow+`'`))
-	var times []time.Duration
+	times := make([]time.Duration, b.N)
+	var next atomic.Int64
 	b.ResetTimer()
-	for i := range b.N {
-		start := time.Now()
-		if _, err := asks(db, fmt.Sprintf("a-%d", i), "h100", 1); err != nil {
-			b.Fatal(err)
-		}
-		times = append(times, time.Since(start))
+	var work errgroup.Group
+	for range askers {
+		work.Go(func() error {
+			for i := next.Add(1) - 1; i < int64(b.N); i = next.Add(1) - 1 {
+				start := time.Now()
+				if _, err := asks(db, fmt.Sprintf("a-%d", i), "h100", 1); err != nil {
+					return err
+				}
+				times[i] = time.Since(start)
+			}
+			return nil
+		})
 	}
+	ok(b, work.Wait())
 	b.StopTimer()
 	slices.Sort(times)
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "reservations/s")

@@ -284,7 +284,7 @@ func (p *placement) judge(ctx context.Context, w sqlkit.Where, size int) (free [
 	if err != nil || len(page) == 0 {
 		return nil, "", err
 	}
-	fleet, err := handouts(ctx, p, page, p.clock())
+	fleet, err := handouts(ctx, p, nodesWith(page), p.clock())
 	for _, f := range fleet {
 		if len(f.Reasons("", "")) == 0 {
 			free = append(free, f.Node.ID)

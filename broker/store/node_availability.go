@@ -121,10 +121,13 @@ const renewBatch = 50
 // renewAvailability finds the nodes (nil: all) whose record differs from the judgement, and judges
 // each of these again in the transaction that writes.
 func (db *DB) renewAvailability(ctx context.Context, nodeIDs []string) (changed int, err error) {
-	fleet, err := handouts(ctx, db.reader(), nodeIDs, db.Now())
+	fleet, err := handouts(ctx, db.reader(), nodesWith(nodeIDs), db.Now())
 	if err != nil {
 		return 0, err
 	}
+	slices.SortFunc(fleet, func(a, b judged) int { // as a placement locks nodes
+		return cmp.Or(cmp.Compare(a.Node.Site, b.Node.Site), cmp.Compare(a.Node.ID, b.Node.ID))
+	})
 	var differ []string
 	for _, f := range fleet {
 		if word, codes := f.Availability(); word != f.word || sqlkit.JSON(codes) != f.codes {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -16,12 +17,17 @@ type judged struct {
 	codes string
 }
 
-// handouts collects the data of handout for nodes (nil: all) in a fixed number of queries. Texts
-// for people are left out, and so is a deleted node on record as out of service. The order is the one
-// in which a placement locks nodes.
-func handouts(ctx context.Context, r sqlkit.Runner, nodeIDs []string, now time.Time) ([]judged, error) {
-	w := sqlkit.Where{Terms: []string{"(nodes.status <> 'deleted' OR a.word IS NULL OR a.word <> 'out_of_service')"}}
-	sqlkit.In(&w, "nodes.id", nodeIDs)
+// nodesWith selects nodes by their ids; no ids: all nodes.
+func nodesWith(ids []string) (w sqlkit.Where) {
+	sqlkit.In(&w, "nodes.id", ids)
+	return w
+}
+
+// handouts collects the data of handout for the nodes of a selection in a fixed number of queries, in no
+// order. Texts for people are left out, and so is a deleted node on record as out of service.
+func handouts(ctx context.Context, r sqlkit.Runner, of sqlkit.Where, now time.Time) ([]judged, error) {
+	w := sqlkit.Where{Terms: slices.Clone(of.Terms), Args: of.Args}
+	w.Add("(nodes.status <> 'deleted' OR a.word IS NULL OR a.word <> 'out_of_service')")
 	fleet, err := sqlkit.Collect(ctx, r, func(row sqlkit.Row) (f judged, err error) {
 		f.Now = now
 		var c broker.LastCertificate
@@ -43,7 +49,7 @@ func handouts(ctx context.Context, r sqlkit.Runner, nodeIDs []string, now time.T
 		FROM nodes LEFT JOIN node_availability a ON a.node_id = nodes.id LEFT JOIN provision_failures p ON p.node_id = nodes.id
 			LEFT JOIN chain_locks l ON l.name = 'node/' || nodes.id LEFT JOIN chain_runs k ON k.id = l.run_id
 			LEFT JOIN clean_certificates c ON c.id = (SELECT id FROM clean_certificates WHERE node_id = nodes.id ORDER BY issued_at DESC, id DESC LIMIT 1)`+
-		w.String()+` ORDER BY nodes.site, nodes.id`, w.Args...)
+		w.String(), w.Args...)
 	if err != nil {
 		return nil, err
 	}
@@ -54,9 +60,8 @@ func handouts(ctx context.Context, r sqlkit.Runner, nodeIDs []string, now time.T
 	if err := freezesInto(ctx, r, fleet); err != nil {
 		return nil, err
 	}
-	of := sqlkit.Where{Terms: []string{"certified_by = ''", occupantWas}}
-	sqlkit.In(&of, "node_id", nodeIDs)
-	all, err := sqlkit.Collect(ctx, r, scanOccupant, `SELECT `+occupantColumns+` FROM allocations`+of.String(), of.Args...)
+	all, err := sqlkit.Collect(ctx, r, scanOccupant, `SELECT `+occupantColumns+` FROM allocations
+		WHERE certified_by = '' AND `+occupantWas+ofNodes(of), of.Args...)
 	if err != nil {
 		return nil, err
 	}
@@ -65,8 +70,6 @@ func handouts(ctx context.Context, r sqlkit.Runner, nodeIDs []string, now time.T
 			fleet[i].Occupants = append(fleet[i].Occupants, a)
 		}
 	}
-	wrong := sqlkit.Where{Terms: []string{"state IN ('missing', 'unexpected')"}}
-	sqlkit.In(&wrong, "node_id", nodeIDs)
 	_, err = sqlkit.Collect(ctx, r, func(row sqlkit.Row) (id string, err error) {
 		var d broker.Device
 		err = row.Scan(&id, &d.Kind, &d.ID, &d.State)
@@ -74,8 +77,16 @@ func handouts(ctx context.Context, r sqlkit.Runner, nodeIDs []string, now time.T
 			fleet[i].Devices = append(fleet[i].Devices, d)
 		}
 		return id, err
-	}, `SELECT node_id, kind, id, state FROM node_devices`+wrong.String(), wrong.Args...)
+	}, `SELECT node_id, kind, id, state FROM node_devices WHERE state IN ('missing', 'unexpected')`+ofNodes(of), of.Args...)
 	return fleet, err
+}
+
+// ofNodes continues a condition: the row belongs to a node of the selection.
+func ofNodes(of sqlkit.Where) string {
+	if len(of.Terms) == 0 {
+		return ""
+	}
+	return " AND node_id IN (SELECT nodes.id FROM nodes" + of.String() + ")"
 }
 
 // freezesInto adds to each node the freezes in force at its site.

@@ -2,7 +2,6 @@ package store
 
 import (
 	"context"
-	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -13,6 +12,9 @@ import (
 // judgedAtOnce is how many queries judge a fleet at once: half of the connections that SQLite's
 // readers have.
 const judgedAtOnce = sqliteReaders / 2
+
+// judgedTogether is how many nodes a query judges.
+const judgedTogether = 1000
 
 // JudgedNodes judges the nodes of a SKU at sites (nil: all) that are not deleted, in the order in
 // which a placement looks at them. The number of queries grows with hundreds of nodes, not with each
@@ -29,23 +31,49 @@ func (db *DB) JudgedNodes(ctx context.Context, sku string, sites []string) ([]br
 	if err != nil {
 		return nil, err
 	}
+	seen := make([]bool, len(out))
 	work, ctx := errgroup.WithContext(ctx)
 	work.SetLimit(judgedAtOnce)
-	for some := range slices.Chunk(out, 500) {
-		work.Go(func() error { return db.judge(ctx, some) })
+	for from := 0; from < len(out); {
+		to := min(from+judgedTogether, len(out))
+		for to > from+1 && out[to-1].Site != out[from].Site {
+			to--
+		}
+		some, seenOfSome := out[from:to], seen[from:to]
+		work.Go(func() error { return db.judge(ctx, sku, some, seenOfSome) })
+		from = to
 	}
-	return out, work.Wait()
+	if err := work.Wait(); err != nil {
+		return nil, err
+	}
+	left := 0 // without the nodes that were deleted, or given another SKU, between the two looks
+	for i, n := range out {
+		if seen[i] {
+			out[left] = n
+			left++
+		}
+	}
+	return out[:left], nil
 }
 
-// judge sets the reasons of some nodes.
-func (db *DB) judge(ctx context.Context, some []broker.JudgedNode) error {
-	ids, at := make([]string, len(some)), make(map[string]int, len(some))
+// judge sets the reasons of nodes of one site that follow each other, and which of them it has seen. The
+// range of their ids selects them: hundreds of ids as arguments take longer than the judgement.
+func (db *DB) judge(ctx context.Context, sku string, some []broker.JudgedNode, seen []bool) error {
+	at := make(map[string]int, len(some))
 	for i, n := range some {
-		ids[i], at[n.ID] = n.ID, i
+		at[n.ID] = i
 	}
-	all, err := handouts(ctx, db.reader(), ids, db.Now())
+	var w sqlkit.Where
+	w.Add("nodes.sku = ?", sku)
+	w.Add("nodes.site = ?", some[0].Site)
+	w.Add("nodes.id >= ?", some[0].ID)
+	w.Add("nodes.id <= ?", some[len(some)-1].ID)
+	w.Add("nodes.status <> ?", string(broker.Deleted))
+	all, err := handouts(ctx, db.reader(), w, db.Now())
 	for _, h := range all {
-		some[at[h.Node.ID]].Reasons = h.Reasons("", "")
+		if i, known := at[h.Node.ID]; known { // a node may have been added between the two looks
+			some[i].Reasons, seen[i] = h.Reasons("", ""), true
+		}
 	}
 	return err
 }

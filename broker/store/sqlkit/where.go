@@ -2,6 +2,7 @@ package sqlkit
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -14,11 +15,16 @@ type Where struct {
 
 // Add adds a condition; each ? becomes the next placeholder.
 func (w *Where) Add(term string, args ...any) {
+	var numbered strings.Builder
 	for _, a := range args {
+		before, after, _ := strings.Cut(term, "?")
 		w.Args = append(w.Args, a)
-		term = strings.Replace(term, "?", fmt.Sprintf("$%d", len(w.Args)), 1)
+		numbered.WriteString(before)
+		numbered.WriteString("$")
+		numbered.WriteString(strconv.Itoa(len(w.Args)))
+		term = after
 	}
-	w.Terms = append(w.Terms, term)
+	w.Terms = append(w.Terms, numbered.String()+term)
 }
 
 // Equal adds column = value; an empty value adds no condition.
