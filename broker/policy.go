@@ -9,6 +9,7 @@ package broker
 type Policy struct {
 	MachinePolicy
 	AutomaticPolicy `title:"Turnover after a tenant"`
+	PlacementPolicy `title:"Placement of allocations"`
 	ProvisionPolicy `title:"Provision for a tenant"`
 }
 
@@ -143,6 +144,11 @@ type CertificatePolicy struct {
 type AutomaticPolicy struct {
 	TurnoverAutomatic        bool `json:"turnover_automatic" default:"true" doc:"Begins a turnover of an active node whose tenants have left, or of an unused node whose certificate has run out or soon does, without a request."`
 	AutomaticTurnoversAtOnce int  `json:"automatic_turnovers_at_once" unit:"turnovers" default:"10" minimum:"1" maximum:"500" doc:"Limit of such turnovers at the site that have not ended, with those of released allocations. At the limit none begins, and releases wait."`
+}
+
+// PlacementPolicy steers which free nodes an allocation gets. The policy of the site's default profile counts.
+type PlacementPolicy struct {
+	PlacementOrder string `json:"placement_order" unit:"order" default:"node_id" enum:"node_id,newest_certificate,least_used" doc:"Which of the free nodes are given first: by their ids, those with the newest clean certificate, or those with the fewest allocations so far. Counts in the site's default profile."`
 }
 
 // ProvisionPolicy steers what follows when a node cannot be provisioned.

@@ -9,22 +9,27 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 )
 
 // BenchmarkPlacement measures one asker's requests for one node each, among 10,000 nodes of which
 // half are claimed. Each request is acknowledged only when it is durable. In the second case the
-// first thousand of the free nodes are silent; in the third 16 ask at once.
+// first thousand of the free nodes are silent; in the third 16 ask at once; in the others a site's
+// policy orders the nodes.
 func BenchmarkPlacement(b *testing.B) {
 	for _, engine := range storetest.Engines {
-		b.Run(engine, func(b *testing.B) { benchmarkPlacement(b, engine, "", 1) })
-		b.Run(engine+"/silent", func(b *testing.B) { benchmarkPlacement(b, engine, "n-bench-06000", 1) })
-		b.Run(engine+"/at_once", func(b *testing.B) { benchmarkPlacement(b, engine, "", 16) })
+		b.Run(engine, func(b *testing.B) { benchmarkPlacement(b, engine, "", 1, broker.ByNodeID) })
+		b.Run(engine+"/silent", func(b *testing.B) { benchmarkPlacement(b, engine, "n-bench-06000", 1, broker.ByNodeID) })
+		b.Run(engine+"/at_once", func(b *testing.B) { benchmarkPlacement(b, engine, "", 16, broker.ByNodeID) })
+		for _, order := range []broker.PlacementOrder{broker.NewestCertificate, broker.LeastUsed} {
+			b.Run(engine+"/"+string(order), func(b *testing.B) { benchmarkPlacement(b, engine, "", 1, order) })
+		}
 	}
 }
 
-func benchmarkPlacement(b *testing.B, engine, silentBelow string, askers int) {
+func benchmarkPlacement(b *testing.B, engine, silentBelow string, askers int, order broker.PlacementOrder) {
 	const nodes = 10_000
 	url := storetest.URL(b, "sqlite")
 	if engine == "postgres" {
@@ -32,6 +37,9 @@ func benchmarkPlacement(b *testing.B, engine, silentBelow string, askers int) {
 	}
 	db := storetest.Reopen(b, url, nil)
 	offered(b, db, "h100")
+	for i := range 4 {
+		orders(b, db, newSite(b, db, fmt.Sprintf("dc%d", i)), order)
+	}
 	for i := range nodes {
 		name := fmt.Sprintf("bench-%05d", i)
 		must(db.CreateNode(ctx, admin, store.NewNode{
@@ -41,6 +49,7 @@ func benchmarkPlacement(b *testing.B, engine, silentBelow string, askers int) {
 	}
 	now := fmt.Sprint(db.Now().Add(time.Hour).UnixMicro()) // heard throughout
 	ok(b, store.Exec(ctx, db, `UPDATE nodes SET status = 'active', last_contact_at = `+now))
+	ok(b, store.Exec(ctx, db, `UPDATE nodes SET claims = CAST(SUBSTR(id, 9) AS INTEGER) % 7, certified_at = CAST(SUBSTR(id, 9) AS INTEGER) % 997`))
 	ok(b, store.Exec(ctx, db, `INSERT INTO allocation_claims (allocation_id, node_id, since, ended_at)
 		SELECT 'before', id, 1, 0 FROM nodes WHERE id < 'n-bench-05000'`))
 	ok(b, store.Exec(ctx, db, `UPDATE nodes SET last_contact_at = 1 WHERE id < '`+silentBelow+`'`))

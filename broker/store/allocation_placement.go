@@ -128,6 +128,9 @@ func (t *tx) insertAllocation(ctx context.Context, a broker.Allocation) error {
 			a.ID, node, sqlkit.Micros(a.RequestedAt)); err != nil {
 			return err
 		}
+		if _, err := t.ExecContext(ctx, `UPDATE nodes SET claims = claims + 1 WHERE id = $1`, node); err != nil { // the row is locked
+			return err
+		}
 		t.hint(HintNode, node)
 	}
 	return nil
@@ -200,115 +203,4 @@ func (p *placement) distinctSites(ctx context.Context) (sites []string, err erro
 		}
 		sites = append(sites, last)
 	}
-}
-
-// candidates selects the nodes of a site to look at after a node. The selection leaves out only nodes that
-// broker.Handout refuses for certain; Handout judges the rest.
-func (p *placement) candidates(site, after string) (w sqlkit.Where) {
-	w.Add("sku = ?", p.n.SKU)
-	w.Add("site = ?", site)
-	w.Add("id > ?", after)
-	w.Add("status = ?", string(broker.Active))
-	w.Add("turnover_owed = ?", false)
-	w.Add("NOT EXISTS (SELECT 1 FROM allocation_claims c WHERE c.node_id = nodes.id AND c.ended_at = 0)")
-	return w
-}
-
-// findAt returns up to the number of nodes asked for, at a site. It locks few more nodes than it
-// returns, so that other transactions find theirs.
-func (p *placement) findAt(ctx context.Context, site string) (nodes []string, err error) {
-	for last := ""; len(nodes) < p.n.Nodes; {
-		ids, end, err := p.next(ctx, site, last, p.n.Nodes-len(nodes))
-		if err != nil {
-			return nil, err
-		}
-		if end == "" {
-			break
-		}
-		for _, id := range ids {
-			fits, err := p.fits(ctx, id)
-			if err != nil {
-				return nil, err
-			}
-			if p.looked[id] = true; fits {
-				nodes = append(nodes, id)
-			} else {
-				p.unfit = true
-			}
-		}
-		last = end
-	}
-	if len(nodes) < p.n.Nodes && !p.wait {
-		now, err := p.ids(ctx, p.candidates(site, ""), "")
-		if err != nil {
-			return nil, err
-		}
-		p.passedOver = p.passedOver || slices.ContainsFunc(now, func(id string) bool { return !p.looked[id] })
-	}
-	return nodes, nil
-}
-
-// judgedPage is how many candidates are judged together.
-const judgedPage = 200
-
-// next locks the next candidates of a site after a node. end is the last candidate that need not be
-// looked at again; empty: there are no more. Most candidates fit, so the first are locked at once. Once
-// one did not fit, candidates are judged together without locks, and only those that fit are locked.
-func (p *placement) next(ctx context.Context, site, after string, most int) (ids []string, end string, err error) {
-	w := p.candidates(site, after)
-	if p.unfit {
-		free, last, err := p.judge(ctx, w, judgedPage)
-		if err != nil || len(free) == 0 {
-			return nil, last, err
-		}
-		end, w = last, p.candidates(site, after)
-		sqlkit.In(&w, "id", free)
-	}
-	lock := p.ForUpdate()
-	if !p.wait {
-		lock += p.SkipLocked()
-	}
-	limit := w.Limit(most) // adds an argument to w
-	ids, err = p.ids(ctx, w, limit+lock)
-	if len(ids) == most || len(ids) > 0 && !p.unfit {
-		end = ids[len(ids)-1]
-	}
-	return ids, end, err
-}
-
-// judge judges a page of candidates without locks, and returns those that fit, and the last one of
-// the page.
-func (p *placement) judge(ctx context.Context, w sqlkit.Where, size int) (free []string, last string, err error) {
-	limit := w.Limit(size) // adds an argument to w
-	page, err := p.ids(ctx, w, limit)
-	if err != nil || len(page) == 0 {
-		return nil, "", err
-	}
-	fleet, err := handouts(ctx, p, nodesWith(page), p.clock())
-	for _, f := range fleet {
-		if len(f.Reasons("", "")) == 0 {
-			free = append(free, f.Node.ID)
-		} else {
-			p.looked[f.Node.ID] = true
-		}
-	}
-	return free, page[len(page)-1], err
-}
-
-func (p *placement) ids(ctx context.Context, w sqlkit.Where, tail string) ([]string, error) {
-	return sqlkit.Collect(ctx, p, func(row sqlkit.Row) (id string, err error) { return id, row.Scan(&id) },
-		`SELECT id FROM nodes`+w.String()+` ORDER BY id`+tail, w.Args...)
-}
-
-// fits reports whether a locked node may be handed to the allocation. The facts are read after the
-// lock was granted: whoever held the lock before may have claimed the node. The judge gets neither
-// allocation nor tenant: a node that the same tenant has left is turned over, too, and a user made by
-// hand may name the id of any allocation.
-func (p *placement) fits(ctx context.Context, id string) (bool, error) {
-	n, err := node(ctx, p, id, "")
-	if err != nil {
-		return false, err
-	}
-	h, err := handout(ctx, p, n, p.clock())
-	return err == nil && len(h.Reasons("", "")) == 0, err
 }

@@ -59,12 +59,12 @@ func (p *placement) countFree(ctx context.Context, site string, most int) (int, 
 		return n, nil
 	}
 	n := 0
-	for last := ""; n < most; {
-		free, end, err := p.judge(ctx, p.candidates(site, last), judgedPage)
+	for last := (spot{}); n < most; {
+		free, end, err := p.judge(ctx, site, "", last)
 		if err != nil {
 			return 0, err
 		}
-		if end == "" {
+		if end.id == "" {
 			break
 		}
 		n, last = n+len(free), end

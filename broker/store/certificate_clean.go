@@ -50,6 +50,10 @@ func (db *DB) KeepCleanCertificate(ctx context.Context, actor broker.Actor, c Cl
 			sqlkit.Micros(c.IssuedAt), sqlkit.Micros(c.ValidUntil), c.File); err != nil {
 			return err
 		}
+		if _, err := t.ExecContext(ctx, `UPDATE nodes SET certified_at = $1 WHERE id = $2 AND certified_at < $1`,
+			sqlkit.Micros(c.IssuedAt), c.NodeID); err != nil {
+			return err
+		}
 		kept = c
 		t.hint(HintNode, c.NodeID)
 		e := entry(actor, "certificate.issue", c.NodeID)

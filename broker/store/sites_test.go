@@ -19,7 +19,7 @@ func aSite(name string) broker.Site {
 	return s
 }
 
-func newSite(t *testing.T, db *store.DB, name string) broker.Site {
+func newSite(t testing.TB, db *store.DB, name string) broker.Site {
 	t.Helper()
 	s := aSite(name)
 	return must(db.CreateSite(ctx, admin, s, broker.NewProfile("p-"+name, s.ID, broker.DefaultProfile)))(t)

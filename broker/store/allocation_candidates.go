@@ -1,0 +1,184 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"slices"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
+)
+
+// ranks are what the orders of placement compare before the ids of nodes; no entry: nothing. The indexes
+// nodes_certified and nodes_claims have the same expressions.
+var ranks = map[broker.PlacementOrder]string{broker.NewestCertificate: "(-certified_at)", broker.LeastUsed: "claims"}
+
+// spot is the place of a node in the order of a site's candidates. Without an id it is before all nodes.
+type spot struct {
+	rank int64
+	id   string
+}
+
+// rank returns what the nodes of a site are ordered by before their ids; empty: nothing. A transaction that
+// waits for locks takes them in the order of the ids, whatever the policy is: two policies might have two
+// orders, and each transaction would hold what the other one waits for.
+func (p *placement) rank(ctx context.Context, site string) (string, error) {
+	if p.wait {
+		return "", nil
+	}
+	order, err := siteOrder(ctx, p, site)
+	return ranks[order], err
+}
+
+// siteOrder returns the order of a site: of the policy of its default profile. Nodes at no site, or at a site
+// that is not on record, have the default order.
+func siteOrder(ctx context.Context, r sqlkit.Runner, site string) (broker.PlacementOrder, error) {
+	p, err := scanProfile(r.QueryRowContext(ctx, `SELECT `+profileColumns+` FROM maas_site_profiles
+		WHERE id = (SELECT default_profile_id FROM maas_sites WHERE name = $1)`, site))
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return "", err
+	}
+	return broker.PlacementOrder(p.Policy.PlacementOrder), nil
+}
+
+// candidates selects the nodes of a site to look at. The selection leaves out only nodes that
+// broker.Handout refuses for certain; Handout judges the rest.
+func (p *placement) candidates(site string) (w sqlkit.Where) {
+	w.Add("sku = ?", p.n.SKU)
+	w.Add("site = ?", site)
+	w.Add("status = ?", string(broker.Active))
+	w.Add("turnover_owed = ?", false)
+	w.Add("NOT EXISTS (SELECT 1 FROM allocation_claims c WHERE c.node_id = nodes.id AND c.ended_at = 0)")
+	return w
+}
+
+// beyond selects what comes after a spot in the order of a rank.
+func beyond(w *sqlkit.Where, rank string, after spot) {
+	switch {
+	case after.id == "":
+	case rank == "":
+		w.Add("id > ?", after.id)
+	default:
+		w.Add("("+rank+", id) > (?, ?)", after.rank, after.id)
+	}
+}
+
+// findAt returns up to the number of nodes asked for, at a site, in the order of its policy. It locks few
+// more nodes than it returns, so that other transactions find theirs.
+func (p *placement) findAt(ctx context.Context, site string) (nodes []string, err error) {
+	rank, err := p.rank(ctx, site)
+	if err != nil {
+		return nil, err
+	}
+	for last := (spot{}); len(nodes) < p.n.Nodes; {
+		ids, end, err := p.next(ctx, site, rank, last, p.n.Nodes-len(nodes))
+		if err != nil {
+			return nil, err
+		}
+		if end.id == "" {
+			break
+		}
+		for _, id := range ids {
+			fits, err := p.fits(ctx, id)
+			if err != nil {
+				return nil, err
+			}
+			if p.looked[id] = true; fits {
+				nodes = append(nodes, id)
+			} else {
+				p.unfit = true
+			}
+		}
+		last = end
+	}
+	if len(nodes) < p.n.Nodes && !p.wait {
+		now, err := p.spots(ctx, p.candidates(site), "", "")
+		if err != nil {
+			return nil, err
+		}
+		p.passedOver = p.passedOver || slices.ContainsFunc(now, func(s spot) bool { return !p.looked[s.id] })
+	}
+	return nodes, nil
+}
+
+// judgedPage is how many candidates are judged together.
+const judgedPage = 200
+
+// next locks the next candidates of a site after a spot. end is the last candidate that need not be
+// looked at again; without an id: there are no more. Most candidates fit, so the first are locked at once.
+// Once one did not fit, candidates are judged together without locks, and only those that fit are locked.
+func (p *placement) next(ctx context.Context, site, rank string, after spot, most int) (ids []string, end spot, err error) {
+	w := p.candidates(site)
+	if p.unfit {
+		free, last, err := p.judge(ctx, site, rank, after)
+		if err != nil || len(free) == 0 {
+			return nil, last, err
+		}
+		end = last
+		sqlkit.In(&w, "id", free)
+	} else {
+		beyond(&w, rank, after)
+	}
+	lock := p.ForUpdate()
+	if !p.wait {
+		lock += p.SkipLocked()
+	}
+	limit := w.Limit(most) // adds an argument to w
+	locked, err := p.spots(ctx, w, rank, limit+lock)
+	if len(locked) == most || len(locked) > 0 && !p.unfit {
+		end = locked[len(locked)-1]
+	}
+	for _, s := range locked {
+		ids = append(ids, s.id)
+	}
+	return ids, end, err
+}
+
+// judge judges a page of candidates without locks, and returns those that fit, and the last one of
+// the page.
+func (p *placement) judge(ctx context.Context, site, rank string, after spot) (free []string, last spot, err error) {
+	w := p.candidates(site)
+	beyond(&w, rank, after)
+	limit := w.Limit(judgedPage) // adds an argument to w
+	page, err := p.spots(ctx, w, rank, limit)
+	if err != nil || len(page) == 0 {
+		return nil, last, err
+	}
+	ids := make([]string, len(page))
+	for i, s := range page {
+		ids[i] = s.id
+	}
+	fleet, err := handouts(ctx, p, nodesWith(ids), p.clock())
+	for _, f := range fleet {
+		if len(f.Reasons("", "")) == 0 {
+			free = append(free, f.Node.ID)
+		} else {
+			p.looked[f.Node.ID] = true
+		}
+	}
+	return free, page[len(page)-1], err
+}
+
+// spots returns the selected nodes in the order of a rank.
+func (p *placement) spots(ctx context.Context, w sqlkit.Where, rank, tail string) ([]spot, error) {
+	what, by := "0", "id"
+	if rank != "" {
+		what, by = rank, rank+", id"
+	}
+	return sqlkit.Collect(ctx, p, func(row sqlkit.Row) (s spot, err error) { return s, row.Scan(&s.rank, &s.id) },
+		`SELECT `+what+`, id FROM nodes`+w.String()+` ORDER BY `+by+tail, w.Args...)
+}
+
+// fits reports whether a locked node may be handed to the allocation. The facts are read after the
+// lock was granted: whoever held the lock before may have claimed the node. The judge gets neither
+// allocation nor tenant: a node that the same tenant has left is turned over, too, and a user made by
+// hand may name the id of any allocation.
+func (p *placement) fits(ctx context.Context, id string) (bool, error) {
+	n, err := node(ctx, p, id, "")
+	if err != nil {
+		return false, err
+	}
+	h, err := handout(ctx, p, n, p.clock())
+	return err == nil && len(h.Reasons("", "")) == 0, err
+}
