@@ -149,8 +149,15 @@ func TestAReservationThatLacksNodesIsAnAlert(t *testing.T) {
 	theirs.reserves(t, b, "h100", 2)
 	want := "reservation " + theirs.reserved.ID + " of project " + theirs.project.ID + ": 1 of 2 nodes of SKU h100 at any site are neither"
 	servertest.Eventually(t, "the alert", func() bool { b.Advance(time.Second); return strings.HasPrefix(alert(), want) })
+	scraped := func(n string) bool {
+		text := string(b.Ask(t, b.Token, http.MethodGet, b.OperatorURL()+"/metrics", nil).Body)
+		return strings.Contains(text, "\nhostler_reservations_short "+n+"\n")
+	}
+	if !scraped("1") {
+		t.Error("no metric counts the reservation")
+	}
 	servertest.Must[api.PlatformReservation](t, b, http.MethodPost, "/reservations/"+theirs.reserved.ID+"/end", api.ReasonBody{Reason: "r"})
-	if got := alert(); got != "" {
+	if got := alert(); got != "" || !scraped("0") {
 		t.Errorf("after its end: %s", got)
 	}
 }
