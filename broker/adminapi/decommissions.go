@@ -27,7 +27,7 @@ func (a *API) startDecommission(ctx context.Context, in *startDecommissionInput)
 
 func requestOf(b api.DecommissionStart) turnover.Request {
 	return turnover.Request{
-		Mode: turnover.Mode(b.Mode), StorageCleanup: b.StorageCleanup, Erase: b.Erase, ForceRelease: b.ForceRelease,
+		Mode: turnover.Mode(b.Mode), StorageCleanup: b.StorageCleanup, Erase: b.Erase, Image: b.Image, ForceRelease: b.ForceRelease,
 		Ends: b.ForceAllocations, RemoveRecord: b.RemoveMAASRecord, Reason: b.Reason,
 	}
 }

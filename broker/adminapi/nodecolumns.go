@@ -57,6 +57,6 @@ func nodeResource(n broker.Node, c store.NodeColumns, gpus int) api.Node {
 		EnrolledAt: n.EnrolledAt, LastAgentContactAt: n.LastAgentContactAt, CertNotAfter: n.CertNotAfter,
 		CreatedAt: n.CreatedAt, UpdatedAt: n.UpdatedAt,
 		Serial: c.Serial, Host: c.Host, IPMIIP: c.BMC, PXEMAC: c.PXEMAC, GPUsTotal: gpus, SiteID: c.SiteID, RegionCode: c.Region,
-		Rack: n.Labels["rack"], AllocationID: c.AllocationID, Tenant: c.Tenant,
+		Rack: n.Labels["rack"], AllocationID: c.AllocationID, Tenant: c.Tenant, Image: c.Image,
 	}
 }

@@ -7,6 +7,7 @@ type DecommissionStart struct {
 	Mode           string `json:"mode" enum:"soft_reset,reimage,full_decommission" doc:"soft_reset: the node is cleaned without a reinstallation; reimage: MAAS installs a fresh system; full_decommission: the machine leaves the fleet for good"`
 	StorageCleanup string `json:"storage_cleanup,omitempty" enum:"none,local,weka,all" doc:"which storage is cleaned; default local"`
 	Erase          string `json:"erase,omitempty" enum:"none,quick,secure" doc:"soft_reset: the agent erases all disks except the system's; other modes: MAAS erases all disks; default none"`
+	Image          string `json:"image,omitempty" maxLength:"127" doc:"reimage: the image that MAAS installs, such as ubuntu/noble or custom/IMAGE; default: distro_series of the profile or site"`
 	ProfileID      string `json:"profile_id,omitempty" maxLength:"63" doc:"the profile's id or name; default: the default profile of the node's site"`
 	ForceRelease   bool   `json:"force_release,omitempty" doc:"end the allocations on the node, which takes the node away from its tenants"`
 	// ForceAllocations are the allocations that the caller was shown.
@@ -116,6 +117,7 @@ type Decommission struct {
 	Mode           string `json:"mode" doc:"soft_reset, reimage, full_decommission or storage_cleanup"`
 	StorageCleanup string `json:"storage_cleanup"`
 	Erase          string `json:"erase"`
+	Image          string `json:"image" doc:"image that was asked for; empty: that of the profile or site"`
 	ForceRelease   bool   `json:"force_release,omitempty"`
 	Reason         string `json:"reason"`
 	RequestedBy    string `json:"requested_by"`

@@ -28,6 +28,7 @@ type Node struct {
 	Rack         string `json:"rack" doc:"the label rack"`
 	AllocationID string `json:"allocation_id" doc:"newest allocation whose user may be on the node; empty: none"`
 	Tenant       string `json:"tenant" doc:"tenant of that allocation; empty: none, or not given"`
+	Image        string `json:"image" doc:"image that MAAS installed for the present enrolment; empty: not known"`
 
 	NodeOrigin
 

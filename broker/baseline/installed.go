@@ -35,17 +35,7 @@ const cmdline = "kernel/cmdline "
 // the differences between the systems, without the differences that every installation makes. If
 // unlike is empty, the systems are alike, and the result may be put in force.
 func Installed(was, is *taskcatalog.Baseline) (now taskcatalog.Baseline, unlike []Line) {
-	now = *is
-	if len(was.Platform) > 0 {
-		below := func(row string) bool { return slices.Contains(taskcatalog.PlatformChecks(), row) }
-		now.Platform = was.Platform
-		now.NotTaken = slices.DeleteFunc(slices.Clone(is.NotTaken), below)
-		for _, row := range was.NotTaken {
-			if below(row) {
-				now.NotTaken = append(now.NotTaken, row)
-			}
-		}
-	}
+	now = withPlatform(was, is)
 	before, after := *was, now
 	before.Platform, after.Platform = nil, nil
 	before.Files, after.Files = comparableFiles(was.Files, is.Files)
@@ -60,6 +50,30 @@ func Installed(was, is *taskcatalog.Baseline) (now taskcatalog.Baseline, unlike 
 		before.Objects, after.Objects = withoutPrefix(was.Objects, cmdline), withoutPrefix(is.Objects, cmdline)
 	}
 	return now, Diff(&before, &after)
+}
+
+// OtherImage is Installed for a system from another image than the one from before: only the hardware is
+// compared. The settings of GPUs and all software come with the image.
+func OtherImage(was, is *taskcatalog.Baseline) (now taskcatalog.Baseline, unlike []Line) {
+	before, after := taskcatalog.Baseline{Inventory: was.Inventory}, taskcatalog.Baseline{Inventory: is.Inventory}
+	return withPlatform(was, is), Diff(&before, &after)
+}
+
+// withPlatform returns a copy of is with the platform rows of was, if was has any.
+func withPlatform(was, is *taskcatalog.Baseline) taskcatalog.Baseline {
+	now := *is
+	if len(was.Platform) == 0 {
+		return now
+	}
+	below := func(row string) bool { return slices.Contains(taskcatalog.PlatformChecks(), row) }
+	now.Platform = was.Platform
+	now.NotTaken = slices.DeleteFunc(slices.Clone(is.NotTaken), below)
+	for _, row := range was.NotTaken {
+		if below(row) {
+			now.NotTaken = append(now.NotTaken, row)
+		}
+	}
+	return now
 }
 
 // comparableFiles returns the files to compare. Files of every installation (regenerated) get the

@@ -120,3 +120,20 @@ func TestWhatLiesBelowTheSystemStaysAsItWas(t *testing.T) {
 		t.Errorf("it is held to %+v", now.Platform)
 	}
 }
+
+// Another image changes all software and no hardware, and nothing below the system.
+func TestAnotherImageLeavesTheHardware(t *testing.T) {
+	was, is := system("a"), system("b")
+	was.Inventory.Disks, is.Inventory.Disks = []string{"d-1", "d-2"}, []string{"d-1", "d-2"}
+	is.Users = append(is.Users, taskcatalog.BaselineUser{Name: "rocm"})
+	row := taskcatalog.PlatformChecks()[0]
+	was.Platform, is.Platform = []taskcatalog.PlatformRow{{Check: row, Absent: "before"}}, []taskcatalog.PlatformRow{{Check: row}}
+	now, unlike := baseline.OtherImage(was, is)
+	if len(unlike) > 0 || len(now.Users) != 3 || now.Platform[0].Absent != "before" {
+		t.Errorf("%v, %+v", unlike, now)
+	}
+	is.Inventory.Disks = []string{"d-1"}
+	if _, unlike := baseline.OtherImage(was, is); len(unlike) != 1 || unlike[0].Op != "removed" || unlike[0].What != "d-2" {
+		t.Errorf("a disk is missing: %+v", unlike)
+	}
+}

@@ -4,13 +4,15 @@ import (
 	"strings"
 
 	"github.com/canonical/gomaasclient/entity"
+
+	"github.com/hostler/hostler/broker"
 )
 
 // Image returns the distro_series that deploy needs. An image of our own is in MAAS's custom
 // namespace; without the prefix MAAS would look for a series of Ubuntu.
 func Image(series string) string {
-	if strings.HasPrefix(series, "gpuaas-") {
-		return custom + series
+	if name := broker.ImageName(series); strings.HasPrefix(name, custom) {
+		return name
 	}
 	return series
 }

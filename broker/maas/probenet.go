@@ -36,7 +36,7 @@ func (r *Report) images(ctx context.Context, region *Region, policies []broker.P
 	}
 	seen := map[string]bool{}
 	for _, q := range policies {
-		image, arch := imageName(q.DistroSeries), machineArch(q.Architecture)
+		image, arch := broker.ImageName(q.DistroSeries), machineArch(q.Architecture)
 		if seen[image+" "+arch] {
 			continue
 		}
@@ -63,14 +63,6 @@ func (r *Report) images(ctx context.Context, region *Region, policies []broker.P
 			}
 		}
 	}
-}
-
-// imageName returns a distro_series in the form of a boot resource's name.
-func imageName(series string) string {
-	if image := Image(series); strings.Contains(image, "/") {
-		return image
-	}
-	return "ubuntu/" + series
 }
 
 func machineArch(architecture string) string {

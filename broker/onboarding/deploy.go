@@ -17,6 +17,9 @@ type Deployments interface {
 	// stays so when its agent enrols; Activate ends this status. Codes: sku_not_found,
 	// hostname_taken.
 	Prepare(ctx context.Context, n NewNode) (nodeID string, err error)
+	// Installed records the image that MAAS has installed on the machine of a run's node, for the enrolment
+	// that comes next.
+	Installed(ctx context.Context, i Installation) error
 	// Bundle renders the user-data of a machine. Repeated calls return the same bundle with the
 	// same token, until the token was used, is void or would expire too soon.
 	Bundle(ctx context.Context, nodeID string, b BundleFacts) (Bundle, error)
@@ -38,6 +41,13 @@ type NewNode struct {
 	Disks                      []Device // as found by MAAS's commissioning: the disks that the node must have
 	RequestedBy                string
 	ByCommand                  bool // a running machine, on which an operator runs the install command
+}
+
+// Installation is an image that MAAS has installed for a run.
+type Installation struct {
+	NodeID, RunID string
+	Image         string // as broker.ImageName gives it
+	Epoch         int64  // of the agent that the installation brings
 }
 
 // BundleFacts are the facts from which a first-boot bundle is rendered, besides the broker's own.
@@ -277,6 +287,11 @@ func (c *Chains) waitForDeployed(ctx context.Context, r *run) error {
 		return at.refuseForeign("the machine was to become Deployed, and was changed in MAAS (rerun deploys it again; or cancel)")
 	}
 	s := &r.State
+	if err := c.Nodes.Installed(ctx, Installation{
+		NodeID: s.NodeID, RunID: r.ID, Image: broker.ImageName(s.Policy.DistroSeries), Epoch: s.Epoch + 1,
+	}); err != nil {
+		return storeFault(err)
+	}
 	if wants, err := broker.SyncInterval(s.Policy.HardwareSyncInterval); err == nil && at.EnableHWSync && at.interval() != wants {
 		s.warn(fmt.Sprintf("machine %s reports its hardware every %v instead of every %v: the region's %s was changed during the deployment", at.displayName(), at.interval(), wants, maas.SyncSetting))
 	}

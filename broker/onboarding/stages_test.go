@@ -356,6 +356,10 @@ func TestAForgedMarkIsNone(t *testing.T) {
 			}
 			s := w.asked(1)
 			s.SystemID, s.NodeID = w.region.Arrange(a), "n-1"
+			w.book.ID = "n-1"
+			if _, err := w.book.Prepare(ctx, onboarding.NewNode{RunID: "r", Site: "dc1", Hostname: "c01", MAASSystemID: s.SystemID}); err != nil {
+				t.Fatal(err)
+			}
 			if row.claim {
 				s.Claim = &onboarding.Claim{SystemID: s.SystemID, NodeID: "n-1", User: "admin"}
 			}

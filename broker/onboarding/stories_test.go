@@ -271,6 +271,8 @@ func (s story) tell(t *testing.T) {
 	}
 	if n := w.node("c01"); n.Status != s.node {
 		t.Errorf("node is %q, want %q", n.Status, s.node)
+	} else if has := w.book.Image(n.ID); n.Status == broker.Active && (has != m.OSystem+"/"+m.Series || m.Series == "") {
+		t.Errorf("the image on record is %q, and MAAS has installed %s/%s", has, m.OSystem, m.Series)
 	}
 	for serial, n := range w.others(box.Serial) {
 		if n != before[serial] {

@@ -65,6 +65,10 @@ func (t *tx) saveBaseline(ctx context.Context, actor broker.Actor, nodeID, diges
 	}
 	e := entry(actor, "node.baseline", nodeID)
 	e.Reason, e.Before, e.After = reason, small("baseline", n.BaselineDigest), small("baseline", digest)
+	n.BaselineDigest = digest
+	if err := t.noteImageBaseline(ctx, n, time.Time{}); err != nil {
+		return err
+	}
 	return t.audit(ctx, e)
 }
 
@@ -72,7 +76,8 @@ func (t *tx) saveBaseline(ctx context.Context, actor broker.Actor, nodeID, diges
 // these baselines again, and the tasks that cleaned by them contain the signed copy. It deletes at
 // most limit baselines, and returns their number.
 func (db *DB) DropBaselines(ctx context.Context, before time.Time, limit int) (dropped int64, err error) {
-	const old = `created_at < $1 AND digest NOT IN (SELECT baseline_digest FROM nodes)`
+	const old = `created_at < $1 AND digest NOT IN (SELECT baseline_digest FROM nodes)
+		AND digest NOT IN (SELECT digest FROM node_image_baselines)`
 	digests, err := sqlkit.Collect(ctx, db.reader(), scanText, `SELECT digest FROM baselines WHERE `+old+` ORDER BY created_at LIMIT $2`,
 		sqlkit.Micros(before), limit)
 	if err != nil || len(digests) == 0 {

@@ -45,6 +45,7 @@ type NodeColumns struct {
 	Region       string
 	AllocationID string // the newest allocation that is live
 	Tenant       string // of that allocation
+	Image        string // that MAAS installed for the present enrolment
 }
 
 // ColumnsOf returns the columns of nodes by the nodes' ids.
@@ -59,13 +60,14 @@ func (db *DB) ColumnsOf(ctx context.Context, ids []string) (map[string]NodeColum
 	_, err := sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (_ struct{}, err error) {
 		var id string
 		var c NodeColumns
-		err = row.Scan(&id, &c.Serial, &c.BMC, &c.PXEMAC, &c.Host, &c.SiteID, &c.Region, &c.AllocationID, &c.Tenant)
+		err = row.Scan(&id, &c.Serial, &c.BMC, &c.PXEMAC, &c.Host, &c.SiteID, &c.Region, &c.AllocationID, &c.Tenant, &c.Image)
 		out[id] = c
 		return struct{}{}, err
 	}, `SELECT n.id, COALESCE(m.serial, ''), COALESCE(m.bmc, ''), COALESCE(m.pxe_mac, ''), COALESCE(s.host, ''),
 			COALESCE(p.id, ''), COALESCE(p.region_code, ''),
-			COALESCE((SELECT allocation_id`+newest+`, COALESCE((SELECT tenant`+newest+`
+			COALESCE((SELECT allocation_id`+newest+`, COALESCE((SELECT tenant`+newest+`, COALESCE(i.image, '')
 		FROM nodes n LEFT JOIN node_machines m ON m.node_id = n.id LEFT JOIN node_maas_state s ON s.node_id = n.id
+			LEFT JOIN node_images i ON i.node_id = n.id AND i.epoch = n.epoch
 			LEFT JOIN maas_sites p ON p.name = n.site`+w.String(), w.Args...)
 	return out, err
 }

@@ -77,6 +77,9 @@ func (db *DB) Wiped(ctx context.Context, actor broker.Actor, u Turnover) error {
 			n.ID); err != nil {
 			return err
 		}
+		if err := t.forgetImage(ctx, n.ID); err != nil {
+			return err
+		}
 		t.hint(HintNode, n.ID)
 		e := entry(actor, "node.wiped", n.ID)
 		e.Reason, e.CorrelationID = u.Reason, u.RunID

@@ -20,8 +20,10 @@ type Baselines interface {
 	Parts(ctx context.Context, nodeID string) (Parts, error)
 	// Reinstalled makes a task's baseline the node's baseline, if it differs from the old
 	// baseline only in values that each installation makes for itself. Otherwise nothing changes,
-	// and unlike lists the other differences.
-	Reinstalled(ctx context.Context, nodeID, runID, taskID string) (unlike []string, err error)
+	// and unlike lists the other differences. A system from another image is compared with the last
+	// baseline of that image, and its hardware with the old baseline. chosen says that the run was asked
+	// for its image: the image is another one if that of the old baseline is not known.
+	Reinstalled(ctx context.Context, nodeID, runID, taskID string, chosen bool) (unlike []string, err error)
 }
 
 // noGPUs reports that the machine has no GPU, by the baseline, by the record and by its report. A
@@ -159,7 +161,7 @@ func (c *Chains) validateFresh(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
-	unlike, err := c.Nodes.Reinstalled(ctx, r.State.NodeID, r.ID, k.ID)
+	unlike, err := c.Nodes.Reinstalled(ctx, r.State.NodeID, r.ID, k.ID, r.State.Image != "")
 	switch {
 	case err != nil:
 		return taskstage.Records(err)

@@ -32,7 +32,9 @@
 //
 // A fresh system is compared with the node's baseline, except for the values that each
 // installation makes for itself. If nothing else differs, the system's own baseline replaces the
-// old baseline (Nodes.Reinstalled). A person must accept any other difference.
+// old baseline (Nodes.Reinstalled). A person must accept any other difference. A run may be asked for an image.
+// The system from another image is compared with the last baseline of that image, and its hardware with the
+// old baseline.
 //
 // Work that the former system no longer does is recorded as not made (bestEffort).
 //

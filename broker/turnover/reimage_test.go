@@ -1,6 +1,7 @@
 package turnover_test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +21,27 @@ var reimage = turnover.Request{Mode: turnover.Reimage, ForceRelease: true, Erase
 var reimages = strings.Fields(`disable_node drain_node cleanup_storage load_site_config release_maas_node configure_storage apply_roce_phase2 ensure_pxe_interface_auto
 	render_cloud_init deploy_via_maas wait_for_deployed ensure_hardware_sync_configured wait_for_hardware_sync_healthy wait_for_agent_enrollment
 	scrub_gpu validate_clean_node issue_clean_certificate enable_node`)
+
+// The image that was asked for is installed once: the next reimage installs the site's.
+func TestAReimageInstallsTheImageThatWasAskedFor(t *testing.T) {
+	s := newSite(t)
+	s.place.Policy.AcceptMAASErase = true
+	for _, image := range []string{"custom/golden", ""} {
+		want := cmp.Or(image, "ubuntu/noble")
+		if r := s.turnOver(turnover.Request{Mode: turnover.Reimage, Erase: "secure", Image: image}); r.Status != chain.Completed {
+			t.Fatalf("%q: %s at %s: %+v", image, r.Status, r.Stage, r.Failure)
+		}
+		if m := s.machine(); m.OSystem+"/"+m.Series != want || s.book.Machine(s.id).Image != want {
+			t.Errorf("%q: MAAS has installed %s/%s, on record is %s", image, m.OSystem, m.Series, s.book.Machine(s.id).Image)
+		}
+	}
+	for _, wrong := range []turnover.Request{{Mode: turnover.SoftReset, Image: "custom/golden"}, {Mode: turnover.Reimage, Image: "../golden"}} {
+		wrong.Reason = "r"
+		if _, _, err := turnover.New(s.book.Machine(s.id).Node, s.place, wrong); broker.AsError(err).Code != "turnover_invalid" {
+			t.Errorf("%+v: %v", wrong, err)
+		}
+	}
+}
 
 // The node keeps its id, its machine was redeployed, and its certificate states an inspection in
 // a fresh system: this is enough after a tenant with root.
@@ -43,6 +65,9 @@ func TestAReimageHandsTheSameNodeOutWithAFreshSystem(t *testing.T) {
 	after, m := s.book.Machine(s.id), s.machine()
 	if after.ID != before.ID || after.Epoch != before.Epoch+1 || m.Status != maassim.Deployed || s.region.Happened(s.serial, "deploy") != 2 || s.region.Happened(s.serial, "release") != 1 {
 		t.Errorf("node %+v, machine %+v", after.Node, m)
+	}
+	if after.Image != "ubuntu/noble" {
+		t.Errorf("the installed image is %q", after.Image)
 	}
 	report, err := s.book.Verify(s.state(r.ID).Issued)
 	if err != nil || !report.Holds() {

@@ -51,6 +51,7 @@ type Turnover struct {
 	Reason         string                `json:"reason"`
 	StorageCleanup string                `json:"storage_cleanup"` // none, local, weka, all
 	Erase          string                `json:"erase"`           // none, quick, secure
+	Image          string                `json:"image,omitempty"` // asked for; empty: the policy's
 	ForceRelease   bool                  `json:"force_release,omitempty"`
 	Ends           []string              `json:"ends,omitempty"` // as of the request
 	From           broker.NodeStatus     `json:"from,omitempty"` // required status of the node when taken; empty: any
@@ -95,6 +96,7 @@ type Request struct {
 	Mode           Mode
 	StorageCleanup string // empty: local
 	Erase          string // of the disks other than the system's; empty: none
+	Image          string // that a reimage installs; empty: the policy's
 	ForceRelease   bool
 	Ends           []string // with ForceRelease, the allocations to end; no other is ended
 	RemoveRecord   bool     // full_decommission: MAAS shall forget the machine at the end
@@ -138,6 +140,10 @@ func New(n broker.Node, at Place, req Request) (Turnover, []string, error) {
 		return bad("turnover_invalid", "a storage cleanup cleans local, weka or all")
 	case req.RemoveRecord && req.Mode != FullDecommission:
 		return bad("turnover_invalid", "only a full_decommission deletes the machine from MAAS")
+	case req.Image != "" && req.Mode != Reimage:
+		return bad("turnover_invalid", "only a reimage installs an image")
+	case req.Image != "" && !broker.ValidImage(req.Image):
+		return bad("turnover_invalid", "image %q is not of a form such as ubuntu/noble or custom/IMAGE", taskcatalog.Clean(req.Image, 128))
 	case req.Reason == "":
 		return bad("reason_missing", "the turnover needs a reason, which is recorded (--reason R)")
 	}
@@ -152,8 +158,9 @@ func New(n broker.Node, at Place, req Request) (Turnover, []string, error) {
 	s := Turnover{
 		NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, SKU: n.SKU, Mode: req.Mode, Reason: req.Reason,
 		StorageCleanup: req.StorageCleanup,
-		Erase:          req.Erase, ForceRelease: req.ForceRelease, Ends: req.Ends, From: req.From, RequestedBy: req.RequestedBy,
-		Profile: at.Profile.ID, Follows: req.Follows, Silent: req.Follows != "", Retries: at.Policy.StageRetries,
+		Erase:          req.Erase, Image: req.Image, ForceRelease: req.ForceRelease, Ends: req.Ends, From: req.From,
+		RequestedBy: req.RequestedBy,
+		Profile:     at.Profile.ID, Follows: req.Follows, Silent: req.Follows != "", Retries: at.Policy.StageRetries,
 		Backoff: at.Policy.RetryBackoffSeconds, Policy: at.Policy.Turnover(),
 	}
 	locks := []string{"node/" + n.ID}
@@ -168,6 +175,9 @@ func New(n broker.Node, at Place, req Request) (Turnover, []string, error) {
 		NodeID: n.ID, Hostname: n.Hostname, MAASSystemID: n.MAASSystemID, Epoch: n.Epoch, Keeps: broker.Retired, Adopted: at.Adopted,
 		Erase: req.Erase, Redeploys: req.Mode == Reimage, RemoveRecord: req.RemoveRecord,
 	})
+	if req.Image != "" {
+		machine.Policy.DistroSeries = req.Image
+	}
 	s.Machine = machine
 	return s, append(locks, more...), err
 }

@@ -22,6 +22,8 @@ func decommissionFlags(c *cobra.Command, s *api.DecommissionStart) {
 	c.Flags().StringVar(&s.StorageCleanup, "storage-cleanup", "local", "none, local, weka or all")
 	c.Flags().StringVar(&s.Erase, "erase", "none",
 		"none, quick or secure, for the disks that the system does not run from (soft_reset), or by MAAS for all disks (other modes)")
+	c.Flags().StringVar(&s.Image, "image", "",
+		"with reimage: the `IMAGE` to install, such as ubuntu/noble or custom/IMAGE (default: distro_series of the profile or site)")
 	c.Flags().StringVar(&s.ProfileID, "profile", "", "`PROFILE` of the node's site (default: the site's default profile)")
 	c.Flags().BoolVar(&s.ForceRelease, "force-release", false, "end the node's live allocations, for the tenants as well")
 	c.Flags().BoolVar(&s.RemoveMAASRecord, "remove-maas-record", false, "with full_decommission: delete the machine from MAAS at the end")

@@ -174,7 +174,7 @@ func (a *app) showNode(n *api.Node) error {
 			"gpus", count(int64(n.GPUsTotal)), "tenant", n.Tenant, "allocation", n.AllocationID,
 			"status", n.Status, "because", n.StatusReason, "turnover owed", render.YesNo(n.TurnoverOwed),
 			"availability", availabilityWord(a, n.NodeAvailability), "may be handed out", handoutWord(n.Handout),
-			"bootstrap", n.Bootstrap, "maas system", n.MAASSystemID, "bmc", n.IPMIIP, "host", n.Host, "onboarding", n.OnboardingID,
+			"bootstrap", n.Bootstrap, "maas system", n.MAASSystemID, "image", n.Image, "bmc", n.IPMIIP, "host", n.Host, "onboarding", n.OnboardingID,
 			"enrolled", moment(a, n.EnrolledAt), "enrolments", strconv.FormatInt(n.Epoch, 10),
 			"last contact", moment(a, n.LastAgentContactAt), "certificate until", moment(a, n.CertNotAfter),
 			"agent", n.AgentVersion, "trust bundle", "version "+strconv.FormatInt(n.TrustVersion, 10),

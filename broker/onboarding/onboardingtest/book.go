@@ -41,6 +41,8 @@ type entry struct {
 	own      bool           // quarantined, and not by a person
 	seeded   taskcatalog.MAASMachineToken
 	asked    map[string]string // diagnostics by key: the task
+
+	installed onboarding.Installation
 }
 
 var (

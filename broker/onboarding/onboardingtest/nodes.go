@@ -76,6 +76,32 @@ func (b *Book) Prepare(_ context.Context, n onboarding.NewNode) (string, error) 
 	return e.ID, nil
 }
 
+// Installed implements onboarding.Nodes.
+func (b *Book) Installed(_ context.Context, i onboarding.Installation) error {
+	leave, err := b.enter("Installed")
+	if err != nil {
+		return err
+	}
+	defer leave()
+	e := b.find(func(e *entry) bool { return e.ID == i.NodeID })
+	if e == nil {
+		return notFound(i.NodeID)
+	}
+	e.installed = i
+	return nil
+}
+
+// Image is the image of a node's present enrolment; empty: not known.
+func (b *Book) Image(nodeID string) string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	e := b.find(func(e *entry) bool { return e.ID == nodeID })
+	if e == nil || e.installed.Epoch != e.Epoch {
+		return ""
+	}
+	return e.installed.Image
+}
+
 // Node implements onboarding.Nodes.
 func (b *Book) Node(_ context.Context, nodeID string) (broker.Node, error) {
 	leave, err := b.enter("Node")

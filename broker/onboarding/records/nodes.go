@@ -73,6 +73,11 @@ func (n *Nodes) Prepare(ctx context.Context, made onboarding.NewNode) (string, e
 	return node.ID, err
 }
 
+// Installed implements onboarding.Nodes.
+func (n *Nodes) Installed(ctx context.Context, i onboarding.Installation) error {
+	return n.DB.RecordImage(ctx, broker.System, i.NodeID, i.Epoch, broker.NodeImage{Name: i.Image, RunID: i.RunID})
+}
+
 // Node implements onboarding.Nodes.
 func (n *Nodes) Node(ctx context.Context, nodeID string) (broker.Node, error) {
 	return n.DB.Node(ctx, nodeID)

@@ -11,7 +11,7 @@ import (
 )
 
 // Reinstalled implements turnover.Nodes.
-func (n *Nodes) Reinstalled(ctx context.Context, nodeID, runID, taskID string) ([]string, error) {
+func (n *Nodes) Reinstalled(ctx context.Context, nodeID, runID, taskID string, chosen bool) ([]string, error) {
 	node, err := n.DB.Node(ctx, nodeID)
 	if err != nil {
 		return nil, err
@@ -26,28 +26,13 @@ func (n *Nodes) Reinstalled(ctx context.Context, nodeID, runID, taskID string) (
 		return nil, broker.Errorf(broker.Refused, "baseline_not_candidate",
 			"cannot use the baseline of task %s for node %s: the task has no baseline of the node's present enrolment", taskID, nodeID)
 	}
-	now := *result.Baseline
-	if node.BaselineDigest != "" {
-		raw, err := n.DB.Baseline(ctx, node.BaselineDigest)
-		if err != nil {
-			return nil, err
+	now, why, lines, err := n.compareReinstalled(ctx, node, result.Baseline, chosen)
+	if err != nil || len(lines) > 0 {
+		var unlike []string
+		for _, l := range lines {
+			unlike = append(unlike, strings.TrimSpace(l.Op+" "+l.Kind+" "+l.What))
 		}
-		if pki.Digest(raw) != node.BaselineDigest {
-			return nil, broker.Errorf(broker.Refused, "baseline_untrusted",
-				"cannot use the baseline of node %s: its content does not match its digest (the database may have been changed)", nodeID)
-		}
-		var was taskcatalog.Baseline
-		if err := taskcatalog.DecodeStrict(raw, &was); err != nil {
-			return nil, err
-		}
-		var lines []baseline.Line
-		if now, lines = baseline.Installed(&was, result.Baseline); len(lines) > 0 {
-			var unlike []string
-			for _, l := range lines {
-				unlike = append(unlike, strings.TrimSpace(l.Op+" "+l.Kind+" "+l.What))
-			}
-			return unlike, nil
-		}
+		return unlike, err
 	}
 	raw, err := taskcatalog.Encode(now)
 	if err != nil {
@@ -56,6 +41,61 @@ func (n *Nodes) Reinstalled(ctx context.Context, nodeID, runID, taskID string) (
 	if err := n.DB.RecordDisks(ctx, broker.System, nodeID, node.EnrolledAt, "reinstalled by run "+runID); err != nil {
 		return nil, err
 	}
-	return nil, n.DB.SaveBaseline(ctx, broker.System, nodeID, pki.Digest(raw), raw,
-		"reinstalled by run "+runID+": only values differ that each installation generates")
+	return nil, n.DB.SaveBaseline(ctx, broker.System, nodeID, pki.Digest(raw), raw, "reinstalled by run "+runID+": "+why)
+}
+
+// The reasons for which the baseline of a fresh system is put in force.
+const (
+	firstBaseline = "the node had no baseline"
+	sameSystem    = "only values differ that each installation generates"
+	otherImage    = "another image is installed, and the hardware is the same"
+)
+
+// compareReinstalled compares a fresh system with the node's baseline. After an installation of another
+// image it compares the hardware with that baseline, and all else with the last baseline of the image, if
+// there is one. The image is another one if the baseline's image is known to be another, or is not known and
+// the run was asked for its image (chosen).
+func (n *Nodes) compareReinstalled(
+	ctx context.Context, node broker.Node, is *taskcatalog.Baseline, chosen bool,
+) (now taskcatalog.Baseline, why string, unlike []baseline.Line, err error) {
+	if node.BaselineDigest == "" {
+		return *is, firstBaseline, nil, nil
+	}
+	image, err := n.DB.NodeImage(ctx, node.ID)
+	if err != nil {
+		return now, "", nil, err
+	}
+	was, err := n.baselineOf(ctx, node.ID, node.BaselineDigest)
+	if err != nil {
+		return now, "", nil, err
+	}
+	if image.Name == "" || image.BaselineOf == image.Name || image.BaselineOf == "" && !chosen {
+		now, unlike = baseline.Installed(was, is)
+		return now, sameSystem, unlike, nil
+	}
+	now, unlike = baseline.OtherImage(was, is)
+	if len(unlike) > 0 || image.BaselineDigest == "" {
+		return now, otherImage, unlike, nil
+	}
+	same, err := n.baselineOf(ctx, node.ID, image.BaselineDigest)
+	if err != nil {
+		return now, "", nil, err
+	}
+	same.Inventory = is.Inventory // compared with the newer baseline
+	_, unlike = baseline.Installed(same, is)
+	return now, otherImage, unlike, nil
+}
+
+// baselineOf reads a baseline of a node. Code: baseline_untrusted.
+func (n *Nodes) baselineOf(ctx context.Context, nodeID, digest string) (*taskcatalog.Baseline, error) {
+	raw, err := n.DB.Baseline(ctx, digest)
+	if err != nil {
+		return nil, err
+	}
+	if pki.Digest(raw) != digest {
+		return nil, broker.Errorf(broker.Refused, "baseline_untrusted",
+			"cannot use the baseline of node %s: its content does not match its digest (the database may have been changed)", nodeID)
+	}
+	var b taskcatalog.Baseline
+	return &b, taskcatalog.DecodeStrict(raw, &b)
 }

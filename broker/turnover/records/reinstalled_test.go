@@ -1,6 +1,7 @@
 package records
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -25,12 +26,15 @@ func TestAFreshSystemBecomesTheBaselineUnlessMoreDiffers(t *testing.T) {
 		}
 		n, err := db.CreateNode(ctx, ada, store.NewNode{ID: "n-abcdefghijklmnop", Hostname: "gpu-1", TokenHash: "h", TokenExpires: db.Now().Add(time.Hour)})
 		ok(err)
-		enrolled, err := db.Enroll(ctx, store.EnrollInput{
-			TokenHash: "h", PublicKeyDigest: "k", Report: store.NodeReport{AgentVersion: "1.0", TaskTypes: taskcatalog.IDs(), Digest: "d", Facts: boots("old")},
-			Issue: func(broker.Node, int64) (store.IssuedCert, error) {
-				return store.IssuedCert{Serial: "01", PEM: "pem", PublicKey: []byte("k"), NotBefore: db.Now(), NotAfter: db.Now().Add(time.Hour)}, nil
-			},
-		})
+		enrols := func(token string) store.EnrollInput {
+			return store.EnrollInput{
+				TokenHash: token, PublicKeyDigest: "k" + token, Report: store.NodeReport{AgentVersion: "1.0", TaskTypes: taskcatalog.IDs(), Digest: "d", Facts: boots("old")},
+				Issue: func(broker.Node, int64) (store.IssuedCert, error) {
+					return store.IssuedCert{Serial: "01" + token, PEM: "pem", PublicKey: []byte("k" + token), NotBefore: db.Now(), NotAfter: db.Now().Add(time.Hour)}, nil
+				},
+			}
+		}
+		enrolled, err := db.Enroll(ctx, enrols("h"))
 		ok(err)
 		nodes := &Nodes{DB: db}
 		made := 0
@@ -38,7 +42,7 @@ func TestAFreshSystemBecomesTheBaselineUnlessMoreDiffers(t *testing.T) {
 		taken := func(epoch int64, b *taskcatalog.Baseline) string {
 			t.Helper()
 			made++
-			id := "t-baseline-" + string(rune('0'+made))
+			id := fmt.Sprint("t-baseline-", made)
 			b.TakenAt = clock.Now().Add(time.Duration(made) * time.Second)
 			raw, err := taskcatalog.Encode(taskcatalog.ValidateCleanResult{Baseline: b})
 			ok(err)
@@ -85,13 +89,13 @@ func TestAFreshSystemBecomesTheBaselineUnlessMoreDiffers(t *testing.T) {
 		}
 
 		other := taken(epoch, system("22222222222222222222222222222222", "eve"))
-		if unlike, err := nodes.Reinstalled(ctx, n.ID, "r-1", other); err != nil || !slices.Equal(unlike, []string{"added users eve"}) || inForce() != pki.Digest(first) {
+		if unlike, err := nodes.Reinstalled(ctx, n.ID, "r-1", other, false); err != nil || !slices.Equal(unlike, []string{"added users eve"}) || inForce() != pki.Digest(first) {
 			t.Errorf("a system with another user: %q, %v, baseline %s", unlike, err, inForce())
 		}
 		runsFrom("old")
 		same := taken(epoch, system("33333333333333333333333333333333"))
 		for range 2 { // a repeated step changes nothing more
-			if unlike, err := nodes.Reinstalled(ctx, n.ID, "r-1", same); err != nil || len(unlike) != 0 || inForce() == pki.Digest(first) {
+			if unlike, err := nodes.Reinstalled(ctx, n.ID, "r-1", same, false); err != nil || len(unlike) != 0 || inForce() == pki.Digest(first) {
 				t.Errorf("a system with a machine-id of its own: %q, %v, baseline %s", unlike, err, inForce())
 			}
 		}
@@ -103,6 +107,33 @@ func TestAFreshSystemBecomesTheBaselineUnlessMoreDiffers(t *testing.T) {
 		if now.Files[0].Digest != "33333333333333333333333333333333" {
 			t.Errorf("the baseline in force is %+v", now)
 		}
+
+		// With another image the hardware must be the same, and the software that which the node had on the image before.
+		judge := func(when, image string, chosen bool, b *taskcatalog.Baseline, want ...string) {
+			t.Helper()
+			clock.Advance(time.Minute)
+			token := "h-" + when
+			ok(db.IssueToken(ctx, ada, n.ID, token, db.Now().Add(time.Hour), when))
+			e, err := db.Enroll(ctx, enrols(token))
+			ok(err)
+			epoch = e.Node.Epoch
+			ok(db.RecordImage(ctx, ada, n.ID, epoch, broker.NodeImage{Name: image, RunID: when}))
+			before := inForce()
+			unlike, err := nodes.Reinstalled(ctx, n.ID, "r-1", taken(epoch, b), chosen)
+			if err != nil || !slices.Equal(unlike, want) || (before == inForce()) != (len(want) > 0) {
+				t.Errorf("%s: %q, %v, want %q; baseline %s, was %s", when, unlike, err, want, inForce(), before)
+			}
+		}
+		const other1, other2 = "44444444444444444444444444444444", "55555555555555555555555555555555"
+		judge("it is not known what the baseline was taken on", "ubuntu/noble", false, system(other1, "golden"), "added users golden")
+		judge("asked for", "custom/golden", true, system(other1, "golden"))
+		judge("the same again, with a user", "custom/golden", true, system(other2, "golden", "eve"), "added users eve")
+		judge("the site's image", "ubuntu/noble", false, system(other1))
+		judge("the other one again, with a user", "custom/golden", true, system(other2, "golden", "eve"), "added users eve")
+		swapped := system(other2, "golden")
+		swapped.Inventory.Disks = []string{"another"}
+		judge("another disk", "custom/golden", true, swapped, "added inventory.disks another")
+		judge("the other one again", "custom/golden", true, system(other2, "golden"))
 	})
 }
 

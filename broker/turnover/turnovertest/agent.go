@@ -249,7 +249,7 @@ func (b *Book) Proof(_ context.Context, taskID string) (turnover.Proof, error) {
 }
 
 // Reinstalled implements turnover.Nodes.
-func (b *Book) Reinstalled(_ context.Context, nodeID, _, _ string) ([]string, error) {
+func (b *Book) Reinstalled(_ context.Context, nodeID, _, _ string, _ bool) ([]string, error) {
 	leave, err := b.enter("Reinstalled")
 	if err != nil {
 		return nil, err

@@ -29,6 +29,8 @@ type Machine struct {
 	Faulty map[string]taskcatalog.Code
 	// Better is a method that the disks claim to have, and refuse; empty: they do as they claim.
 	Better taskcatalog.EraseMethod
+	// Image is what MAAS installed last.
+	Image string
 	// Unlike lists the differences of the fresh system from the first system.
 	Unlike []string
 	// Residue are the findings of a validation.

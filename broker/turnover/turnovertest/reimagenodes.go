@@ -37,6 +37,17 @@ func (r ReimageNodes) outOfService(id string) error {
 	return nil
 }
 
+// Installed implements onboarding.Nodes.
+func (r ReimageNodes) Installed(_ context.Context, i onboarding.Installation) error {
+	leave, err := r.enter("Installed")
+	if err != nil {
+		return err
+	}
+	defer leave()
+	r.nodes[i.NodeID].Image = i.Image
+	return nil
+}
+
 // Bundle implements onboarding.Nodes.
 func (r ReimageNodes) Bundle(_ context.Context, id string, _ onboarding.BundleFacts) (onboarding.Bundle, error) {
 	leave, err := r.enter("Bundle")
