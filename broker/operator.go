@@ -2,6 +2,7 @@ package broker
 
 import (
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -83,6 +84,9 @@ type OperatorToken struct {
 func (t OperatorToken) MaySee(site string) bool {
 	return t.Place.OfPlatform() && (len(t.Sites) == 0 || slices.Contains(t.Sites, site))
 }
+
+// SignedIn reports whether the token is of a person who signed in by OIDC.
+func (t OperatorToken) SignedIn() bool { return strings.HasPrefix(t.Name, SignedInPrefix) }
 
 // Actor is the actor in an audit row.
 type Actor struct {

@@ -17,7 +17,8 @@ var tenantTerminalTexts = map[string]string{
 
 	"role_insufficient":     "the token's role does not suffice (it needs project_member)",
 	"token_revoked":         "the token was revoked (get a new token)",
-	"token_expired":         "the token expired (get a new token)",
+	"token_expired":         "the token or the sign-in expired (get a new token, or sign in again)",
+	"person_denied":         "an admin of the project or the organisation has denied the person (ask that admin)",
 	"allocation_not_found":  "the allocation belongs to another project, or does not exist",
 	"allocation_not_active": "the allocation is not active",
 
@@ -62,8 +63,8 @@ func TenantTerminalCode(code string) (shown, text string) {
 
 // tenantRefusal is Refusal for a member of a project: the member needs an active allocation of the own
 // project, as the allocation's own user, on a node in service. The rights of that user on the node do not
-// matter: the member has the same rights with ssh. Codes: token_revoked, token_expired,
-// role_insufficient, allocation_not_found, allocation_not_active, terminal_node_unready.
+// matter: the member has the same rights with ssh. Codes: person_denied, token_revoked,
+// token_expired, role_insufficient, allocation_not_found, allocation_not_active, terminal_node_unready.
 func (a TerminalAccess) tenantRefusal(now time.Time) *Error {
 	refuse := func(kind Kind, code string) *Error {
 		_, text := TenantTerminalCode(code)
@@ -71,6 +72,8 @@ func (a TerminalAccess) tenantRefusal(now time.Time) *Error {
 	}
 	o := a.Operator
 	switch {
+	case a.Denied:
+		return refuse(Forbidden, "person_denied")
 	case !o.RevokedAt.IsZero():
 		return refuse(Forbidden, "token_revoked")
 	case !o.ExpiresAt.IsZero() && !now.Before(o.ExpiresAt):

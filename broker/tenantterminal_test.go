@@ -28,6 +28,8 @@ func TestWhichMemberMayBeInATerminal(t *testing.T) {
 		"of no allocation of a tenant": {func(a *broker.TerminalAccess) { a.Project = broker.Place{} }, "allocation_not_found"},
 		"with a revoked token":         {func(a *broker.TerminalAccess) { a.Operator.RevokedAt = at }, "token_revoked"},
 		"with an expired token":        {func(a *broker.TerminalAccess) { a.Operator.ExpiresAt = at }, "token_expired"},
+		"who signed in":                {func(a *broker.TerminalAccess) { a.Operator.Name = "oidc:7" }, ""},
+		"who is denied":                {func(a *broker.TerminalAccess) { a.Denied = true }, "person_denied"},
 		"as root":                      {func(a *broker.TerminalAccess) { a.Username, a.Occupant.Username = "root", "root" }, broker.TerminalNodeUnready},
 		"as another user":              {func(a *broker.TerminalAccess) { a.Username = "bob" }, broker.TerminalNodeUnready},
 		"without a user on the node":   {func(a *broker.TerminalAccess) { a.Occupant = nil }, broker.TerminalNodeUnready},

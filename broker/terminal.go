@@ -67,6 +67,8 @@ type TerminalSession struct {
 	Limits       TerminalLimits
 	RecordInput  bool
 	Replica      string // address of the relay that has the session
+	// SignIn is of an opener who signed in by OIDC. It is not read back: TerminalAccess has it.
+	SignIn SignIn
 
 	Status     TerminalStatus
 	EndCode    string
@@ -74,6 +76,13 @@ type TerminalSession struct {
 	CreatedAt  time.Time
 	StatusAt   time.Time
 	ClosedAt   time.Time
+}
+
+// SignIn is the role at a place that an ID token gave, and the end of the token. Zero: none was shown.
+type SignIn struct {
+	Role  Role
+	Place Place
+	Until time.Time
 }
 
 // TerminalLimits end a session. Zero is no limit.

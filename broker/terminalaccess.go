@@ -10,7 +10,8 @@ import (
 // Refusal is the only judge, when a session is opened and for as long as the session lasts: any
 // fact that would refuse a new session also ends an open session.
 type TerminalAccess struct {
-	Operator OperatorToken // as it is now
+	Operator OperatorToken // as it is now; of a person who signed in: as last shown
+	Denied   bool          // the person who signed in is denied at the operator's place
 	Policy   TerminalPolicy
 	// NoPolicy: the site's stored policy cannot be read, so that nobody is admitted.
 	NoPolicy bool
@@ -73,7 +74,7 @@ func (a TerminalAccess) operator(now time.Time) *Error {
 	case a.NoPolicy:
 		return a.refusal(Refused, "terminal_policy_unreadable",
 			"the terminal policy of site %q cannot be read (set it again: hostler site terminal-policy)", a.Site)
-	case strings.HasPrefix(o.Name, SignedInPrefix):
+	case o.SignedIn():
 		return a.refusal(Forbidden, "terminal_needs_token",
 			"%s signed in by OIDC, and a session is watched by its opener's operator token (hostler token create)", o.Name)
 	case !o.RevokedAt.IsZero():

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -24,8 +23,7 @@ type openProjectTerminalInput struct {
 
 // openProjectTerminal opens a terminal for a member of the project, as the allocation's own user. Codes:
 // project_not_found, allocation_not_found, allocation_not_active, terminal_members_only,
-// terminal_needs_token, terminal_node_missing, terminal_env_refused, terminal_limit,
-// terminal_node_unready.
+// terminal_node_missing, terminal_env_refused, terminal_limit, terminal_node_unready.
 func (a *API) openProjectTerminal(ctx context.Context, in *openProjectTerminalInput) (*api.ProjectTerminalTicket, error) {
 	of, err := a.allocation(ctx, in.Project, in.Allocation)
 	if err != nil {
@@ -49,28 +47,25 @@ func (a *API) openProjectTerminal(ctx context.Context, in *openProjectTerminalIn
 	return a.projectTicket(ctx, of.ProjectID, id, k)
 }
 
-// watchable refuses a person who signed in by OIDC: a session ends with the token of its opener, and
-// such a person has none. Code: terminal_needs_token.
+// watchable refuses a person of the platform who signed in by OIDC: such a person is in no session, and so
+// joins none of a project. Code: terminal_needs_token.
 func watchable(who caller) error {
-	if strings.HasPrefix(who.Name, broker.SignedInPrefix) {
+	if who.SignedIn() && who.Place.OfPlatform() {
 		return broker.Errorf(broker.Forbidden, "terminal_needs_token",
-			"cannot use a terminal: %s signed in by OIDC, and a session ends with its opener's token (ask the platform's operators for a token)",
-			who.Name)
+			"cannot use a terminal: %s signed in by OIDC as %s, and operators use terminals with an operator token (hostler token create)",
+			who.Name, who.Role)
 	}
 	return nil
 }
 
 // terminalNode is the node of an active allocation with a hostname; without one, the only node. Codes:
-// terminal_members_only, terminal_needs_token, allocation_not_active, terminal_node_missing.
+// terminal_members_only, allocation_not_active, terminal_node_missing.
 func (a *API) terminalNode(ctx context.Context, of broker.Allocation, hostname string) (string, error) {
 	who := callerOf(ctx)
 	if who.Place.OfPlatform() {
 		return "", broker.Errorf(broker.Forbidden, "terminal_members_only",
 			"cannot open a terminal of allocation %s for its project: token %s is no member's (open one as an operator: hostler terminal NODE)",
 			of.ID, who.Name)
-	}
-	if err := watchable(who); err != nil {
-		return "", err
 	}
 	if of.Status != broker.AllocationActive {
 		return "", broker.Errorf(broker.Refused, "allocation_not_active",

@@ -30,7 +30,11 @@ type terminalTenant struct {
 
 func newTerminalTenant(t *testing.T) *terminalTenant {
 	t.Helper()
-	b := servertest.Start(t, func(c *server.Config) { c.Often = 20 * time.Millisecond })
+	return terminalTenantOf(t, servertest.Start(t, func(c *server.Config) { c.Often = 20 * time.Millisecond }))
+}
+
+func terminalTenantOf(t *testing.T, b *servertest.Broker) *terminalTenant {
+	t.Helper()
 	nodes := stocked(t, b, "h100.8gpu", 2)
 	s := &terminalTenant{T: t, tenant: newTenant(t, b, "acme", "lab"), b: b, other: newTenant(t, b, "secret", "moonshot")}
 	s.holds(t, b, "h100.8gpu")

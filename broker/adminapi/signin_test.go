@@ -116,34 +116,6 @@ func TestWhoMayDenyAPerson(t *testing.T) {
 	}
 }
 
-// A session ends with its opener's token. A person who signed in has none, and so gets no terminal: not a
-// new one, and not one that a token has opened.
-func TestAPersonOfATenantHasNoTerminal(t *testing.T) {
-	b, fake := withPeople(t)
-	node := stocked(t, b, "h100.8gpu", 1)[0]
-	mine := newTenant(t, b, "acme", "lab")
-	mine.holds(t, b, "h100.8gpu")
-	node.Provision(t, mine.held.ID)
-	ada := fake.Token(t, "7", map[string]any{"groups": []string{"lab"}})
-	size := api.TerminalTicketRequest{Columns: 80, Rows: 24}
-	open := func(token string) servertest.Answer {
-		return b.Ask(t, token, http.MethodPost, mine.allocations()+"/"+mine.held.ID+"/terminals", api.ProjectTerminalStart{Columns: 80, Rows: 24})
-	}
-	k := answered[api.ProjectTerminalTicket](t, open(mine.tokens(t, b)["project_member"]))
-	path := "/projects/lab/terminals/" + k.Terminal.ID
-	for what, a := range map[string]servertest.Answer{"a terminal": open(ada), "a ticket": b.Ask(t, ada, http.MethodPost, path+"/tickets", size)} {
-		if a.Code() != "terminal_needs_token" || strings.Contains(string(a.Body), node.NodeID) {
-			t.Errorf("%s: %d %s", what, a.Status, a.Body)
-		}
-	}
-	if _, code := b.DialTerminalAt(t, ada, path, k.Ticket); code != "terminal_needs_token" {
-		t.Errorf("the ticket of a token: %q", code)
-	}
-	if a := b.Ask(t, ada, http.MethodGet, path, nil); a.Status != http.StatusOK {
-		t.Errorf("a read: %d %s", a.Status, a.Body)
-	}
-}
-
 func TestAPersonOfThePlatformIsBoundToSites(t *testing.T) {
 	b, fake := withPeople(t)
 	ops := fake.Token(t, "8", map[string]any{"groups": []string{"ops", "lab"}})

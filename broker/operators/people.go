@@ -135,7 +135,7 @@ func (d *Directory) person(ctx context.Context, raw string, from netip.Addr) (br
 	return token, d.auditSignIn(ctx, token, number, now)
 }
 
-func isPerson(name string) bool { return strings.HasPrefix(name, broker.SignedInPrefix) }
+func isPerson(name string) bool { return broker.OperatorToken{Name: name}.SignedIn() }
 
 // notDenied refuses a person who is denied at a place. The platform denies nobody: its people are in the
 // rules. Code: person_denied.

@@ -21,6 +21,18 @@ func (db *DB) PrepareTerminal(ctx context.Context, id string, p taskcatalog.Term
 	})
 }
 
+// RenewTerminalSignIn makes a session last as long as the ID token that its opener shows now, if that ends
+// later than the one before. A session of anybody else stays as it is.
+func (db *DB) RenewTerminalSignIn(ctx context.Context, by broker.OperatorToken, id string) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		_, err := t.ExecContext(ctx, `UPDATE terminal_sessions
+			SET signed_in_role = $3, signed_in_organisation = $4, signed_in_project = $5, signed_in_until = $6
+			WHERE id = $1 AND opened_by = $2 AND signed_in_until < $6`,
+			id, by.Name, string(by.Role), by.Place.OrganisationID, by.Place.ProjectID, sqlkit.Micros(by.ExpiresAt))
+		return err
+	})
+}
+
 // NextTerminalOpen returns how a session is opened on its node, and the number of this opening,
 // from 1. Codes: terminal_session_not_found.
 func (db *DB) NextTerminalOpen(ctx context.Context, id string) (p taskcatalog.TerminalOpenParams, n int64, err error) {

@@ -104,6 +104,9 @@ const beganColumn = `(s.began OR s.status <> 'opening' OR COALESCE(t.status, '')
 func (db *DB) LiveTerminals(ctx context.Context) ([]TerminalState, error) {
 	all, err := sqlkit.Collect(ctx, db.reader(), scanTerminalState,
 		`SELECT `+sessionColumns+`, s.opened_in, s.end_asked_code, s.end_asked_reason, COALESCE(r.seen_at, 0), COALESCE(r.instance, ''),
+		s.signed_in_role, s.signed_in_organisation, s.signed_in_project, s.signed_in_until,
+		EXISTS (SELECT 1 FROM members m WHERE m.denied_at > 0 AND m.subject = s.opened_by AND m.organisation_id = s.signed_in_organisation
+			AND m.project_id IN ('', s.signed_in_project)),
 		`+beganColumn+
 			`, COALESCE(t.status, ''), COALESCE(t.outcome, ''), COALESCE(t.code, ''), COALESCE(t.message, ''), COALESCE(t.issued_at, 0), `+
 			accessColumns+`
@@ -127,15 +130,19 @@ func (db *DB) LiveTerminals(ctx context.Context) ([]TerminalState, error) {
 
 func scanTerminalState(row sqlkit.Row) (st TerminalState, err error) {
 	a, r := &st.Access, accessRow{}
-	o := &st.Open
+	o, in := &st.Open, broker.OperatorToken{}
 	more := append([]any{
-		&a.OpenedIn, &st.EndCode, &st.EndReason, sqlkit.ScanMicros(&st.RelayHeard), &st.RelayInstance, &o.Began, &o.Status,
+		&a.OpenedIn, &st.EndCode, &st.EndReason, sqlkit.ScanMicros(&st.RelayHeard), &st.RelayInstance,
+		&in.Role, &in.Place.OrganisationID, &in.Place.ProjectID, sqlkit.ScanMicros(&in.ExpiresAt), &a.Denied, &o.Began, &o.Status,
 		&o.Outcome, &o.Code, &o.Message, sqlkit.ScanMicros(&o.At),
 	}, r.into(a)...)
 	if st.Session, err = scanTerminal(tail{row, more}); err != nil {
 		return st, err
 	}
 	s := st.Session
+	if in.Name = s.OpenedBy; in.SignedIn() {
+		a.Operator = in
+	}
 	a.Operator.Name, a.NodeID, a.Epoch, a.Username, a.AllocationID = s.OpenedBy, s.NodeID, s.NodeEpoch, s.Username, s.AllocationID
 	r.fill(a)
 	return st, nil

@@ -66,12 +66,13 @@ func (db *DB) CreateTerminalSession(
 		}
 		made, err = scanTerminal(t.QueryRowContext(ctx,
 			`INSERT INTO terminal_sessions (id, node_id, node_epoch, site, allocation_id, username, opened_by, reason,
-			max_seconds, idle_seconds, detach_seconds, record_input, replica, status, created_at, status_at, project_id)
-			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $15, $16) RETURNING `+terminalColumns,
+			max_seconds, idle_seconds, detach_seconds, record_input, replica, status, created_at, status_at, project_id,
+			signed_in_role, signed_in_organisation, signed_in_project, signed_in_until)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $15, $16, $17, $18, $19, $20) RETURNING `+terminalColumns,
 			s.ID, n.ID, n.Epoch, n.Site, s.AllocationID, s.Username, actor.Name, s.Reason, int64(s.Limits.Max/time.Second),
 			int64(s.Limits.Idle/time.Second),
 			int64(s.Limits.Detach/time.Second), s.RecordInput, s.Replica, string(broker.TerminalOpening), sqlkit.Micros(t.now),
-			s.ProjectID))
+			s.ProjectID, string(s.SignIn.Role), s.SignIn.Place.OrganisationID, s.SignIn.Place.ProjectID, sqlkit.Micros(s.SignIn.Until)))
 		if err != nil {
 			return err
 		}

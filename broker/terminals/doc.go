@@ -19,7 +19,10 @@
 // there. The previous relay releases the session.
 //
 // A member of a project has sessions of the project's own allocations, with rules of their own
-// (TerminalAccess judges a token of a tenant by them). A project sees neither operators' sessions nor
+// (TerminalAccess judges a token of a tenant by them). A person who signed in by OIDC is in no table:
+// the session's row has the role, the place and the end of the last ID token that its opener has shown.
+// The session ends with that ID token, or at once when the person is denied. Each new ticket shows the
+// present ID token, so that whoever renews the sign-in keeps the session. A project sees neither operators' sessions nor
 // the reason of an end that is the node's.
 //
 // # A node that is away

@@ -109,8 +109,13 @@ func (d *Service) Open(ctx context.Context, by broker.OperatorToken, r Request) 
 	}
 	id = newID()
 	params.SessionID = id
+	var signIn broker.SignIn
+	if by.SignedIn() {
+		signIn = broker.SignIn{Role: by.Role, Place: by.Place, Until: by.ExpiresAt}
+	}
 	row, err := d.c.DB.CreateTerminalSession(ctx, actor, broker.TerminalSession{
-		ID: id, NodeID: node.ID, NodeEpoch: node.Epoch, AllocationID: params.AllocationID, Username: params.Username,
+		SignIn: signIn,
+		ID:     id, NodeID: node.ID, NodeEpoch: node.Epoch, AllocationID: params.AllocationID, Username: params.Username,
 		Reason: r.Reason, Limits: r.limits(a.Policy), RecordInput: a.Policy.RecordInput, Replica: d.c.Address, ProjectID: r.ProjectID,
 	})
 	if err != nil {
@@ -141,6 +146,7 @@ func (d *Service) judge(
 	if a, err = d.c.DB.TerminalAccess(ctx, by.Name, n.ID, p.Username, p.AllocationID); err != nil {
 		return a, n, p, err
 	}
+	asShown(&a, by)
 	if e := a.Refusal(d.c.Now()); e != nil {
 		return a, n, p, e
 	}
@@ -157,6 +163,14 @@ func (d *Service) judge(
 	p.MaxSeconds, p.DetachSeconds = int(l.Max/time.Second), int(l.Detach/time.Second)
 	p.AllowRoot = p.AllocationID == "" && a.AsRoot()
 	return a, n, p, err
+}
+
+// asShown lets a person who signed in be judged by the ID token of the request: no table has the person.
+// The request is let in only while the person is not denied.
+func asShown(a *broker.TerminalAccess, by broker.OperatorToken) {
+	if by.SignedIn() {
+		a.Operator = by
+	}
 }
 
 // user returns the user of a session: the user of a live allocation, or another user.
@@ -245,18 +259,24 @@ func (d *Service) abandon(id string, why error) {
 }
 
 // Ticket makes a ticket for an existing session, for the operator who opened the session or a
-// platform admin. Codes: as of broker.TerminalAccess, terminal_session_not_found,
+// platform admin. A session of a person who signed in then lasts as long as the ID token that the person
+// shows. Codes: as of broker.TerminalAccess, terminal_session_not_found,
 // terminal_session_over, terminal_not_yours.
 func (d *Service) Ticket(ctx context.Context, by broker.OperatorToken, id string, size Size) (k Ticket, err error) {
 	if _, err := d.mayJoin(ctx, by, id); err != nil {
 		return k, err
+	}
+	if by.SignedIn() {
+		if err := d.c.DB.RenewTerminalSignIn(ctx, by, id); err != nil {
+			return k, err
+		}
 	}
 	return d.ticket(ctx, broker.Actor{Name: by.Name, Role: by.Role}, id, size)
 }
 
 // mayJoin returns a session that the operator may join. A refusal is audited.
 func (d *Service) mayJoin(ctx context.Context, by broker.OperatorToken, id string) (broker.TerminalSession, error) {
-	s, no, err := d.checkAccess(ctx, by.Name, id)
+	s, no, err := d.checkAccess(ctx, by, id)
 	if err == nil && no != nil {
 		err = d.refused(ctx, by, "terminal/"+s.ID, no)
 	}
@@ -264,12 +284,15 @@ func (d *Service) mayJoin(ctx context.Context, by broker.OperatorToken, id strin
 }
 
 // checkAccess says why the operator, with his present token, may not be in a session; nil: he may.
-func (d *Service) checkAccess(ctx context.Context, operator, id string) (s broker.TerminalSession, no *broker.Error, err error) {
-	s, a, err := d.c.DB.TerminalSessionAccess(ctx, operator, id)
+func (d *Service) checkAccess(
+	ctx context.Context, by broker.OperatorToken, id string,
+) (s broker.TerminalSession, no *broker.Error, err error) {
+	s, a, err := d.c.DB.TerminalSessionAccess(ctx, by.Name, id)
 	if err != nil {
 		return s, nil, err
 	}
-	if no = a.Refusal(d.c.Now()); no == nil && s.OpenedBy != operator && !a.Operator.Role.Covers(broker.RolePlatformAdmin) {
+	asShown(&a, by)
+	if no = a.Refusal(d.c.Now()); no == nil && s.OpenedBy != by.Name && !a.Operator.Role.Covers(broker.RolePlatformAdmin) {
 		no = broker.Errorf(broker.Forbidden, "terminal_not_yours",
 			"cannot join terminal session %s: %s opened the session (open your own session)", s.ID, s.OpenedBy)
 	}

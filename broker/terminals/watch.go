@@ -183,7 +183,7 @@ func (d *Service) release(ctx context.Context, id string) error {
 
 // checkGuest disconnects an operator from another operator's session if he may no longer be there.
 func (d *Service) checkGuest(ctx context.Context, id, by string) {
-	_, no, err := d.checkAccess(ctx, by, id)
+	_, no, err := d.checkAccess(ctx, broker.OperatorToken{Name: by}, id)
 	switch {
 	case err != nil:
 		d.c.Log.Warn("cannot check whether an operator may stay in a session", zap.String("session", id), zap.String("operator", by),

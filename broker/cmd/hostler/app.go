@@ -12,6 +12,7 @@ import (
 	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/clientfile"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/broker/cmd/hostler/signin"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -24,9 +25,10 @@ type app struct {
 	stopped          <-chan struct{} // a signal asked the command to end
 	tokenFile, token string
 
-	contacted   *contacted // nil: the command spoke to no broker
-	helpErr     error      // why --help found no command to describe
-	frozenShown bool       // the freezes are already shown, or are being shown
+	contacted   *contacted      // nil: the command spoke to no broker
+	signIn      *signin.Session // nil: the command does not use a sign-in
+	helpErr     error           // why --help found no command to describe
+	frozenShown bool            // the freezes are already shown, or are being shown
 }
 
 // connect makes a client of the chosen broker. connect does not open a connection.

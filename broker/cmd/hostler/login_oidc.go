@@ -38,6 +38,7 @@ func (a *app) signedIn(file *clientfile.File, s *signin.Session) (*client.Client
 	if err != nil {
 		return nil, err
 	}
+	a.signIn = s
 	return client.New(client.Options{Broker: file.Broker, Roots: roots, Fresh: s.Token, Version: version, Now: a.now}), nil
 }
 

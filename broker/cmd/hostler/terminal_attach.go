@@ -60,6 +60,7 @@ func (a *app) attachTerminal(ctx context.Context, routes terminalRoutes, t *seen
 	if keyboard != nil || t.ofProject { // a tenant is always told of the recording
 		a.greet(t)
 	}
+	defer a.keepSignedIn(ctx, routes, t.ID)()
 	restore := func() {}
 	defer func() { restore() }()
 	end, err := attach.Run(ctx, attach.Config{
