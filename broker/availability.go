@@ -33,17 +33,19 @@ var Availabilities = []Availability{
 // must not look like work that ends by itself. The codes node_status and node_in_run need more
 // facts, see Handout.word.
 var availabilityOf = map[string]Availability{
-	"node_silent":             Held,
-	"turnover_owed":           Held, // a turnover ended without a certificate, and nothing begins another
-	"frozen":                  InMaintenance,
-	"site_disabled":           InMaintenance,
-	"allocation_live":         Allocated,
-	"turnover_missing":        InTurnover, // the node waits for the turnover
-	"certificate_falls_short": Held,
-	"certificate_expired":     Held,
-	"provisioning_failing":    Held,
-	"device_missing":          Held,
-	"device_unexpected":       Held,
+	"node_silent":              Held,
+	"turnover_owed":            Held, // a turnover ended without a certificate, and nothing begins another
+	"frozen":                   InMaintenance,
+	"site_disabled":            InMaintenance,
+	"allocation_live":          Allocated,
+	"turnover_missing":         InTurnover, // the node waits for the turnover
+	"certificate_falls_short":  Held,
+	"certificate_expired":      Held,
+	"certificate_below_policy": Held,
+	"certificate_not_judged":   Held,
+	"provisioning_failing":     Held,
+	"device_missing":           Held,
+	"device_unexpected":        Held,
 }
 
 // availabilityOfStatus gives the word of each status but active, for a node without a moving turnover.

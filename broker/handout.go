@@ -24,7 +24,7 @@ type Handout struct {
 	ClaimedBy string // the allocation that holds the node; empty: none
 	// OverrideAt is the last time a platform admin permitted use of the node regardless; zero:
 	// never. Before OverrideAt these do not count: occupants that ended, certificates that were issued
-	// and fall short, and certificates that ran out.
+	// and fall short, certificates that ran out, and policies that became stricter.
 	OverrideAt  time.Time
 	Certificate *LastCertificate // nil: no turnover has issued a certificate
 	Devices     []Device
@@ -37,7 +37,15 @@ type LastCertificate struct {
 	MeetsPolicy bool
 	Shortfalls  []string // codes
 	IssuedAt    time.Time
-	ValidUntil  time.Time
+	// ValidUntil is the end of its validity: its own, or an earlier one by the policy in force.
+	ValidUntil time.Time
+	// Lacks are codes of what the policy in force asks for and the certificate does not prove, beyond its
+	// Shortfalls. A stricter policy adds codes; a laxer one never takes a shortfall away. Filled in only
+	// while nobody has the node.
+	Lacks      []string
+	LacksSince time.Time // since the policy asks for that
+	// Unjudged: nobody has judged the certificate by the policy in force yet, so Lacks says nothing.
+	Unjudged bool
 }
 
 // TakeFree is an effect that a store applies when a run starts: the start is refused unless the node may be
@@ -68,7 +76,8 @@ var activationSteps = map[NodeStatus]string{
 // no reason against it; if either tenant is unknown, the ids are compared instead. If the
 // allocation is already live on the node, only the reasons of service count. Codes: node_status,
 // node_silent, turnover_owed, node_in_run, frozen, site_disabled, allocation_live, turnover_missing,
-// certificate_falls_short, certificate_expired, provisioning_failing, device_missing, device_unexpected.
+// certificate_falls_short, certificate_expired, certificate_below_policy, certificate_not_judged,
+// provisioning_failing, device_missing, device_unexpected.
 func (h Handout) Reasons(allocation, tenant string) []Reason {
 	all := h.service()
 	for _, a := range h.Occupants {
@@ -170,6 +179,7 @@ func (h Handout) machine() (all []Reason) {
 		add("certificate_expired", "start a turnover (hostler decommission start NODE --mode soft_reset --reason R); a site with turnover_automatic starts it by itself",
 			"certificate %s was valid until %s", c.ID, c.ValidUntil.UTC().Format(time.RFC3339))
 	}
+	all = append(all, h.belowPolicy()...)
 	if !h.Provisions.HeldAt.IsZero() {
 		add("provisioning_failing", "repair the stated cause, then let the node in again (hostler node activate NODE --reason R)", "%s", h.Provisions)
 	}
@@ -180,6 +190,22 @@ func (h Handout) machine() (all []Reason) {
 	for _, d := range unexpected {
 		add("device_unexpected", "remove the device, or accept it (hostler node device accept NODE "+d.ID+" --reason R)",
 			"%s %s is present, and not expected", d.Kind, d.ID)
+	}
+	return all
+}
+
+// belowPolicy returns the reason why the certificate does not suffice by the policy in force. It counts
+// while nobody has the node: whoever has it got it by the policy of that time.
+func (h Handout) belowPolicy() (all []Reason) {
+	add := h.reasonAppender(&all)
+	switch c := h.Certificate; {
+	case c == nil || len(h.Occupants) > 0 || h.ClaimedBy != "":
+	case c.Unjudged:
+		add("certificate_not_judged", "wait: the leading broker judges certificates again when a policy has changed (hostler status shows the brokers)",
+			"certificate %s was not judged yet by the policy that is in force now", c.ID)
+	case len(c.Lacks) > 0 && !c.LacksSince.Before(h.OverrideAt):
+		add("certificate_below_policy", "turn the node over (hostler decommission start NODE --mode soft_reset|reimage --reason R); a site with turnover_automatic does so by itself",
+			"the site's policy asks for more since certificate %s was issued: %s", c.ID, strings.Join(c.Lacks, ", "))
 	}
 	return all
 }

@@ -57,6 +57,20 @@ func TestANodeIsHandedOutUnlessSomethingSpeaksAgainstIt(t *testing.T) {
 		{"and an override let that pass, too", func(h *Handout) { h.Certificate.MeetsPolicy, h.OverrideAt = false, at.Add(1) }, ""},
 		{"its certificate ends now", func(h *Handout) { h.Certificate.ValidUntil = h.Now }, "certificate_expired"},
 		{"its certificate is good for another moment", func(h *Handout) { h.Certificate.ValidUntil = h.Now.Add(1) }, ""},
+		{"its site's policy asks for more now", func(h *Handout) { h.Certificate.Lacks = []string{"method_below_policy"} }, "certificate_below_policy"},
+		{"and an override let that pass, later", func(h *Handout) {
+			h.Certificate.Lacks, h.Certificate.LacksSince, h.OverrideAt = []string{"method_below_policy"}, at, at.Add(1)
+		}, ""},
+		{"its site's policy asks for more since the override", func(h *Handout) {
+			h.Certificate.Lacks, h.Certificate.LacksSince, h.OverrideAt = []string{"method_below_policy"}, at, at
+		}, "certificate_below_policy"},
+		{"nobody has judged its certificate by the policy in force", func(h *Handout) { h.Certificate.Unjudged = true }, "certificate_not_judged"},
+		{"its policy asks for more since somebody is on it", func(h *Handout) {
+			h.Certificate.Lacks, h.Occupants = []string{"method_below_policy"}, []Occupant{was("a-1", "acme", time.Time{})}
+		}, "allocation_live"},
+		{"its policy asks for more since an allocation holds it", func(h *Handout) {
+			h.Certificate.Lacks, h.ClaimedBy = []string{"method_below_policy"}, "a-1"
+		}, "allocation_live"},
 		{"its certificate has no end", func(h *Handout) { h.Certificate.ValidUntil = time.Time{} }, "certificate_expired"},
 		{"its certificate ended after an override", func(h *Handout) {
 			h.Certificate.ValidUntil, h.OverrideAt = h.Now, at.Add(1)

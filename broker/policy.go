@@ -132,7 +132,7 @@ type DrainPolicy struct {
 
 // CertificatePolicy says what a clean certificate may state, and for how long.
 type CertificatePolicy struct {
-	CertificateValidSeconds int `json:"certificate_valid_seconds" unit:"seconds" default:"604800" minimum:"60" maximum:"31536000" doc:"Time after which a clean certificate is stale."`
+	CertificateValidSeconds int `json:"certificate_valid_seconds" unit:"seconds" default:"604800" minimum:"60" maximum:"31536000" doc:"Time after which a clean certificate is stale. A shorter time counts for the certificates that there are, a longer one for later ones."`
 	// AcceptEraseDowngrade is empty in a profile that is older than the knob; empty means never.
 	AcceptEraseDowngrade string `json:"accept_erase_downgrade" unit:"grade" default:"never" enum:"never,none,clear,purge" doc:"Accepts a disk with less than was requested or than the disk supports, if the treatment was verified and has at least this grade. none accepts every downgrade, also a release by MAAS without the erase."`
 	// ReportOnly is empty by default: a version that changed during a tenancy may be an implant,
@@ -142,7 +142,7 @@ type CertificatePolicy struct {
 
 // AutomaticPolicy says whether a turnover follows a tenant by itself.
 type AutomaticPolicy struct {
-	TurnoverAutomatic        bool `json:"turnover_automatic" default:"true" doc:"Begins a turnover of an active node whose tenants have left, or of an unused node whose certificate has run out or soon does, without a request."`
+	TurnoverAutomatic        bool `json:"turnover_automatic" default:"true" doc:"Begins a turnover of an active node whose tenants have left, or of an unused node whose certificate has run out, soon does or no longer suffices by the policy, without a request."`
 	AutomaticTurnoversAtOnce int  `json:"automatic_turnovers_at_once" unit:"turnovers" default:"10" minimum:"1" maximum:"500" doc:"Limit of such turnovers at the site that have not ended, with those of released allocations. At the limit none begins, and releases wait."`
 }
 

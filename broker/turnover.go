@@ -1,6 +1,11 @@
 package broker
 
-import "cmp"
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+)
 
 // TurnoverPolicy is the copy of TurnoverRules that a turnover makes when it starts. The certificate
 // states the digest of the copy's JSON form, so names, order and omitted members never change. A
@@ -72,3 +77,15 @@ func (p Policy) silentReimages() int {
 // TooManySilent reports whether the number of simultaneously silent nodes points to a common
 // cause, such as a switch, rather than to the nodes.
 func (t TurnoverPolicy) TooManySilent(nodes int) bool { return nodes > t.SilentReimagesAtOnce }
+
+// Asks identifies what a policy asks of a certificate: two policies with the same text ask for the same.
+// Drains, silence and the time for which a certificate is valid are no part of it.
+func (t TurnoverPolicy) Asks() string {
+	t.SilencePolicy, t.DrainPolicy, t.CertificateValidSeconds = SilencePolicy{}, DrainPolicy{}, 0
+	raw, err := json.Marshal(t)
+	if err != nil {
+		panic("broker: a policy has no JSON form: " + err.Error()) // plain fields
+	}
+	sum := sha256.Sum256(raw)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

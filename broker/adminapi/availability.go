@@ -63,7 +63,7 @@ func (a *API) leftAlone(ctx context.Context, out *api.Status, sites []string) er
 	for _, l := range all {
 		out.Alerts = append(out.Alerts, api.Alert{
 			Code: "turnover_not_begun", Since: l.Since,
-			Message: fmt.Sprintf("site %s: %d nodes whose tenant left, or whose certificate ran out, more than %v ago are idle, because no turnover is under way (hostler node list --availability in_turnover,held; then hostler decommission start NODE --mode soft_reset --reason R)",
+			Message: fmt.Sprintf("site %s: %d nodes whose tenant left, or whose certificate ran out or fell below the policy, more than %v ago are idle, because no turnover is under way (hostler node list --availability in_turnover,held; then hostler decommission start NODE --mode soft_reset --reason R)",
 				cmp.Or(l.Site, "none"), l.Nodes, store.TurnoverWithin),
 		})
 	}

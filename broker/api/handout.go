@@ -12,7 +12,7 @@ type Handout struct {
 
 // HandoutReason is one reason why a node may not be handed out.
 type HandoutReason struct {
-	Code       string `json:"code" doc:"node_status, node_silent, turnover_owed, node_in_run, frozen, site_disabled, allocation_live, turnover_missing, certificate_falls_short, certificate_expired, provisioning_failing, device_missing or device_unexpected"`
+	Code       string `json:"code" doc:"node_status, node_silent, turnover_owed, node_in_run, frozen, site_disabled, allocation_live, turnover_missing, certificate_falls_short, certificate_expired, certificate_below_policy, certificate_not_judged, provisioning_failing, device_missing or device_unexpected"`
 	Message    string `json:"message"`
 	NextAction string `json:"next_action"`
 }
@@ -20,7 +20,7 @@ type HandoutReason struct {
 // HandoutCertified is the newest clean certificate of a node.
 type HandoutCertified struct {
 	CertificateID string    `json:"certificate_id"`
-	MeetsPolicy   bool      `json:"meets_policy"`
+	MeetsPolicy   bool      `json:"meets_policy" doc:"the certificate met the policy when it was issued; certificate_below_policy among the reasons says that the policy in force asks for more"`
 	Shortfalls    []string  `json:"shortfalls,omitempty" doc:"codes of the policy's requirements that the certificate does not meet"`
 	IssuedAt      time.Time `json:"issued_at"`
 	ValidUntil    time.Time `json:"valid_until" doc:"the certificate is stale after this time; a stale certificate refuses a node that nobody has used since"`

@@ -5,10 +5,11 @@
 // Handout, never the record. The record follows the facts in two ways:
 //
 //   - A hint names the nodes about which the store has written a fact: status, run, allocation,
-//     certificate, device, freeze. These nodes are judged at once.
+//     certificate, device, freeze, policy. These nodes are judged at once.
 //   - A sweep judges all nodes twice a minute. It finds what time alone has changed, such as a
 //     node that falls silent, and what a lost hint concerns. A sweep takes a fixed number of queries,
-//     and writes only nodes whose word or codes have changed.
+//     and writes only nodes whose word or codes have changed. After a change of a policy it reads the
+//     certificates of the free nodes, one after another, and records what each lacks by the policy.
 //
 // Record and event node.availability.changed are written in one transaction, which judges the node
 // once more. Watch is the main type. Only the leading broker runs a Watch.

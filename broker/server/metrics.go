@@ -139,7 +139,7 @@ var (
 	silentDesc = prometheus.NewDesc("hostler_silent_nodes",
 		"Active and offline nodes without contact for more than three minutes, by status; active ones are those that a guard keeps from being marked offline.", []string{"status"}, nil)
 	leftAloneDesc = prometheus.NewDesc("hostler_turnovers_not_begun",
-		"Nodes whose tenant left, or whose certificate ran out, more than an hour ago and for which no turnover is under way.", nil, nil)
+		"Nodes whose tenant left, or whose certificate ran out or fell below the policy, more than an hour ago and for which no turnover is under way.", nil, nil)
 	failedReleasesDesc = prometheus.NewDesc("hostler_releases_failed",
 		"Allocations whose release failed; they hold their nodes until somebody goes on.", nil, nil)
 	unprovisionableDesc = prometheus.NewDesc("hostler_nodes_provisioning_failing",

@@ -28,6 +28,7 @@ import (
 	"github.com/hostler/hostler/broker/tenancy"
 	"github.com/hostler/hostler/broker/terminals"
 	"github.com/hostler/hostler/broker/trust"
+	"github.com/hostler/hostler/broker/turnover"
 )
 
 // Server is a broker with its ports taken and its store open.
@@ -113,7 +114,7 @@ func (s *Server) open(ctx context.Context) error {
 	}
 	if s.db, err = store.Open(ctx, store.Options{
 		URL: StoreURL(dir.path, c.Database), Now: s.storeClock(), Machine: c.Machine,
-		Log: c.Log.Named("store"), Serves: true,
+		Log: c.Log.Named("store"), Serves: true, Judge: turnover.Lacks,
 	}); err != nil {
 		return err
 	}

@@ -150,6 +150,9 @@ func (p *placement) judge(ctx context.Context, site, rank string, after spot) (f
 		ids[i] = s.id
 	}
 	fleet, err := handouts(ctx, p, nodesWith(ids), p.clock())
+	if err == nil {
+		err = judgeFiles(ctx, p, p.judgeFile, stale(fleet))
+	}
 	for _, f := range fleet {
 		if len(f.Reasons("", "")) == 0 {
 			free = append(free, f.Node.ID)
@@ -179,6 +182,6 @@ func (p *placement) fits(ctx context.Context, id string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	h, err := handout(ctx, p, n, p.clock())
+	h, err := p.handout(ctx, n, p.clock())
 	return err == nil && len(h.Reasons("", "")) == 0, err
 }

@@ -23,6 +23,9 @@ type Options struct {
 	// nil: time.Now. Only its monotonic reading counts.
 	Machine func() time.Time
 	Log     *zap.Logger // nil: none
+	// Judge judges certificates again when a policy has changed. Nil: a free node whose certificate was not judged
+	// by the policy in force is not handed out.
+	Judge JudgeCertificate
 	// Exclusive refuses a second broker on the same SQLite file.
 	Exclusive bool
 	// Serves marks a broker: the database cannot be held while a broker has the database open.
@@ -32,11 +35,12 @@ type Options struct {
 // DB is the store. Exported methods own their transaction and write the audit row inside the
 // transaction.
 type DB struct {
-	engine engine
-	now    func() time.Time
-	log    *zap.Logger
-	hints  *hub
-	serves bool // see Options
+	engine    engine
+	now       func() time.Time
+	log       *zap.Logger
+	hints     *hub
+	judgeFile JudgeCertificate
+	serves    bool // see Options
 
 	statements atomic.Int64
 	refusals   broker.Repeats[refusedKind]
@@ -61,9 +65,10 @@ type engine interface {
 type tx struct {
 	sqlkit.Runner
 	sqlkit.Dialect
-	now   time.Time
-	clock func() time.Time // the current time
-	hints []Hint           // sent after the commit
+	now       time.Time
+	clock     func() time.Time // the current time
+	hints     []Hint           // sent after the commit
+	judgeFile JudgeCertificate
 }
 
 func (t *tx) hint(kind HintKind, id string) { t.hints = append(t.hints, Hint{kind, id}) }
@@ -77,7 +82,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Machine == nil {
 		o.Machine = time.Now
 	}
-	db := &DB{now: o.Now, log: o.Log, hints: newHub(), serves: o.Serves}
+	db := &DB{now: o.Now, log: o.Log, hints: newHub(), judgeFile: o.Judge, serves: o.Serves}
 	var err error
 	switch scheme, rest, _ := strings.Cut(o.URL, ":"); scheme {
 	case "sqlite":

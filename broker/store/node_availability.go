@@ -128,6 +128,9 @@ func (db *DB) renewAvailability(ctx context.Context, nodeIDs []string) (changed 
 	slices.SortFunc(fleet, func(a, b judged) int { // as a placement locks nodes
 		return cmp.Or(cmp.Compare(a.Node.Site, b.Node.Site), cmp.Compare(a.Node.ID, b.Node.ID))
 	})
+	if err := db.judgeStale(ctx, fleet); err != nil {
+		return 0, err
+	}
 	var differ []string
 	for _, f := range fleet {
 		if word, codes := f.Availability(); word != f.word || sqlkit.JSON(codes) != f.codes {
@@ -163,7 +166,7 @@ func (t *tx) renewAvailability(ctx context.Context, nodeID string) (moved bool, 
 	if err != nil {
 		return false, err
 	}
-	h, err := handout(ctx, t, n, t.now)
+	h, err := t.handout(ctx, n, t.now)
 	if err != nil {
 		return false, err
 	}

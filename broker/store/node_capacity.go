@@ -84,8 +84,8 @@ type LeftAlone struct {
 }
 
 // LeftAlone counts, by site (nil: all), the nodes whose last tenant left more than TurnoverWithin ago,
-// or whose certificate ran out before then while nobody used them, and for which no turnover is under
-// way. A node that is out of service, or that an allocation is about to use, is left out.
+// or whose certificate ran out or fell below the policy before then while nobody used them, and for which
+// no turnover is under way. A node that is out of service, or that an allocation is about to use, is left out.
 func (db *DB) LeftAlone(ctx context.Context, sites []string) ([]LeftAlone, error) {
 	alone := []string{
 		`codes NOT LIKE '%"node_in_run"%'`, "nodes.status NOT IN ('retired', 'removing', 'deleted')",
@@ -99,13 +99,18 @@ func (db *DB) LeftAlone(ctx context.Context, sites []string) ([]LeftAlone, error
 	sqlkit.In(&w, "nodes.site", sites)
 	expired := sqlkit.Where{Args: w.Args, Terms: append([]string{"word = 'held'", `codes LIKE '%"certificate_expired"%'`}, alone...)}
 	sqlkit.In(&expired, "nodes.site", sites)
-	late := sqlkit.Where{Args: expired.Args}
+	below := sqlkit.Where{Args: expired.Args, Terms: append([]string{
+		"word = 'held'", `codes LIKE '%"certificate_below_policy"%'`,
+	}, alone...)}
+	sqlkit.In(&below, "nodes.site", sites)
+	late := sqlkit.Where{Args: below.Args}
 	late.Add("left_at < ?", sqlkit.Micros(db.Now().Add(-TurnoverWithin)))
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (l LeftAlone, err error) {
 		return l, row.Scan(&l.Site, &l.Nodes, sqlkit.ScanMicros(&l.Since))
-	}, `SELECT site, COUNT(*), MIN(left_at) FROM (
-		SELECT nodes.id, nodes.site AS site, MAX(ended_at) AS left_at
+	}, `SELECT site, COUNT(DISTINCT id), MIN(left_at) FROM (
+		SELECT nodes.id AS id, nodes.site AS site, MAX(ended_at) AS left_at
 		FROM allocations JOIN node_availability ON node_availability.node_id = allocations.node_id JOIN nodes ON nodes.id = allocations.node_id`+
 		w.String()+` GROUP BY nodes.id, nodes.site
-		UNION ALL SELECT nodes.id, nodes.site, c.valid_until FROM `+newestCertificates+expired.String()+`) AS gone`+late.String()+` GROUP BY site ORDER BY site`, late.Args...)
+		UNION ALL SELECT nodes.id, nodes.site, c.valid_until FROM `+newestCertificates+expired.String()+`
+		UNION ALL SELECT nodes.id, nodes.site, v.since FROM `+belowPolicy+below.String()+`) AS gone`+late.String()+` GROUP BY site ORDER BY site`, late.Args...)
 }

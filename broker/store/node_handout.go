@@ -18,10 +18,14 @@ const siteDisabled = `EXISTS (SELECT 1 FROM maas_sites d WHERE d.name = nodes.si
 
 // Handout collects the data that decides whether a node may be handed to a tenant.
 func (db *DB) Handout(ctx context.Context, n broker.Node) (broker.Handout, error) {
-	return handout(ctx, db.reader(), n, db.Now())
+	return handout(ctx, db.reader(), db.judgeFile, n, db.Now())
 }
 
-func handout(ctx context.Context, r sqlkit.Runner, n broker.Node, now time.Time) (h broker.Handout, err error) {
+func (t *tx) handout(ctx context.Context, n broker.Node, now time.Time) (broker.Handout, error) {
+	return handout(ctx, t, t.judgeFile, n, now)
+}
+
+func handout(ctx context.Context, r sqlkit.Runner, judge JudgeCertificate, n broker.Node, now time.Time) (h broker.Handout, err error) {
 	h.Node, h.Now = n, now
 	p := &h.Provisions
 	if err := r.QueryRowContext(ctx, `SELECT override_at, `+siteDisabled+`, COALESCE(failures, 0), COALESCE(code, ''), COALESCE(message, ''),
@@ -59,6 +63,11 @@ func handout(ctx context.Context, r sqlkit.Runner, n broker.Node, now time.Time)
 	}
 	if h.Certificate, err = lastCertificate(ctx, r, n.ID); err != nil {
 		return h, err
+	}
+	if h.Certificate != nil {
+		if err := judgeCertificate(ctx, r, judge, &h); err != nil {
+			return h, err
+		}
 	}
 	h.Devices, err = devices(ctx, r, n.ID)
 	return h, err

@@ -13,8 +13,10 @@ import (
 // judged is what decides about a node, with the record of the last judgement.
 type judged struct {
 	broker.Handout
-	word  broker.Availability // empty: none
-	codes string
+	word    broker.Availability // empty: none
+	codes   string
+	policy  *policyInForce
+	verdict verdict // the last one on its certificate
 }
 
 // nodesWith selects nodes by their ids; no ids: all nodes.
@@ -26,6 +28,11 @@ func nodesWith(ids []string) (w sqlkit.Where) {
 // handouts collects the data of handout for the nodes of a selection in a fixed number of queries, in no
 // order. Texts for people are left out, and so is a deleted node on record as out of service.
 func handouts(ctx context.Context, r sqlkit.Runner, of sqlkit.Where, now time.Time) ([]judged, error) {
+	policies, err := policiesInForce(ctx, r, nil)
+	if err != nil {
+		return nil, err
+	}
+	policies[""] = newPolicyInForce(broker.DefaultPolicy()) // of nodes at no site on record
 	w := sqlkit.Where{Terms: slices.Clone(of.Terms), Args: of.Args}
 	w.Add("(nodes.status <> 'deleted' OR a.word IS NULL OR a.word <> 'out_of_service')")
 	fleet, err := sqlkit.Collect(ctx, r, func(row sqlkit.Row) (f judged, err error) {
@@ -36,17 +43,24 @@ func handouts(ctx context.Context, r sqlkit.Runner, of sqlkit.Where, now time.Ti
 			sqlkit.ScanMicros(&n.LastAgentContactAt), sqlkit.ScanMicros(&f.OverrideAt),
 			&f.RunID, &f.Run, &f.RunKind, &f.ClaimedBy,
 			&c.ID, &c.MeetsPolicy, sqlkit.ScanMicros(&c.IssuedAt), sqlkit.ScanMicros(&c.ValidUntil), &f.word, &f.codes, &f.SiteDisabled,
-			sqlkit.ScanMicros(&f.Provisions.HeldAt))
+			sqlkit.ScanMicros(&f.Provisions.HeldAt),
+			&f.verdict.certificateID, &f.verdict.policy, sqlkit.ScanJSON(&f.verdict.lacks), sqlkit.ScanMicros(&f.verdict.since))
 		if c.ID != "" {
-			f.Certificate = &c
+			f.policy, f.Certificate = policies[n.Site], &c
+			if f.policy == nil {
+				f.policy = policies[""]
+			}
+			f.verdict.into(&c, f.policy)
 		}
 		return f, err
 	}, `SELECT nodes.id, nodes.site, nodes.status, nodes.turnover_owed, nodes.last_contact_at, nodes.override_at,
 			COALESCE(k.id, ''), COALESCE(k.status, ''), COALESCE(k.kind, ''),
 			COALESCE((SELECT allocation_id FROM allocation_claims WHERE node_id = nodes.id AND ended_at = 0), ''),
 			COALESCE(c.id, ''), COALESCE(c.meets_policy, FALSE), COALESCE(c.issued_at, 0), COALESCE(c.valid_until, 0),
-			COALESCE(a.word, ''), COALESCE(a.codes, ''), `+siteDisabled+`, COALESCE(p.held_at, 0)
+			COALESCE(a.word, ''), COALESCE(a.codes, ''), `+siteDisabled+`, COALESCE(p.held_at, 0),
+			COALESCE(v.certificate_id, ''), COALESCE(v.policy, ''), COALESCE(v.lacks, '[]'), COALESCE(v.since, 0)
 		FROM nodes LEFT JOIN node_availability a ON a.node_id = nodes.id LEFT JOIN provision_failures p ON p.node_id = nodes.id
+			LEFT JOIN certificate_verdicts v ON v.node_id = nodes.id
 			LEFT JOIN chain_locks l ON l.name = 'node/' || nodes.id LEFT JOIN chain_runs k ON k.id = l.run_id
 			LEFT JOIN clean_certificates c ON c.id = (SELECT id FROM clean_certificates WHERE node_id = nodes.id ORDER BY issued_at DESC, id DESC LIMIT 1)`+
 		w.String(), w.Args...)

@@ -50,6 +50,20 @@ func (db *DB) ExpiredNodes(ctx context.Context) ([]IdleNode, error) {
 	}, `SELECT nodes.id, nodes.site, c.valid_until FROM `+newestCertificates+w.String()+` ORDER BY c.valid_until, nodes.id`, w.Args...)
 }
 
+// BelowPolicyNodes returns the active nodes of sites whose certificate does not suffice by the policy in force,
+// by the availability on record, the longest first. A node that a run or an allocation holds is left out.
+func (db *DB) BelowPolicyNodes(ctx context.Context) ([]IdleNode, error) {
+	w := sqlkit.Where{Terms: append([]string{"word = 'held'", `codes LIKE '%"certificate_below_policy"%'`}, untaken...)}
+	w.Add("nodes.turnover_owed = ?", false)
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (n IdleNode, err error) {
+		return n, row.Scan(&n.NodeID, &n.Site, sqlkit.ScanMicros(&n.Since))
+	}, `SELECT nodes.id, nodes.site, v.since FROM `+belowPolicy+w.String()+` ORDER BY v.since, nodes.id`, w.Args...)
+}
+
+// belowPolicy joins the availability on record with the last verdict on each node's certificate, v.
+const belowPolicy = `node_availability JOIN nodes ON nodes.id = node_availability.node_id
+	JOIN certificate_verdicts v ON v.node_id = nodes.id`
+
 // EndingNodes returns the available nodes of sites of whose certificate no more than a part of its validity
 // is left, in percent, the one that runs out first before the others.
 func (db *DB) EndingNodes(ctx context.Context, percent int) ([]IdleNode, error) {
@@ -68,7 +82,7 @@ func (t *tx) takeFree(ctx context.Context, nodeID string) error {
 	if err != nil {
 		return err
 	}
-	h, err := handout(ctx, t, n, t.clock())
+	h, err := t.handout(ctx, n, t.clock())
 	if err != nil {
 		return err
 	}

@@ -56,6 +56,10 @@ func (db *DB) JudgedNodes(ctx context.Context, sku string, sites []string) ([]br
 	return out[:left], nil
 }
 
+// readAtOnce is how many certificates a query reads. They were issued a moment ago; after a change of a policy
+// there may be more, which the leading broker judges soon.
+const readAtOnce = 10
+
 // judge sets the reasons of nodes of one site that follow each other, and which of them it has seen. The
 // range of their ids selects them: hundreds of ids as arguments take longer than the judgement.
 func (db *DB) judge(ctx context.Context, sku string, some []broker.JudgedNode, seen []bool) error {
@@ -70,6 +74,10 @@ func (db *DB) judge(ctx context.Context, sku string, some []broker.JudgedNode, s
 	w.Add("nodes.id <= ?", some[len(some)-1].ID)
 	w.Add("nodes.status <> ?", string(broker.Deleted))
 	all, err := handouts(ctx, db.reader(), w, db.Now())
+	if err == nil {
+		unjudged := stale(all)
+		err = judgeFiles(ctx, db.reader(), db.judgeFile, unjudged[:min(len(unjudged), readAtOnce)])
+	}
 	for _, h := range all {
 		if i, known := at[h.Node.ID]; known { // a node may have been added between the two looks
 			some[i].Reasons, seen[i] = h.Reasons("", ""), true

@@ -86,7 +86,10 @@ func (t *tx) handTo(ctx context.Context, k broker.Task) error {
 	if err != nil {
 		return err
 	}
-	h, err := handout(ctx, t, n, t.now)
+	if err := t.passFreezes(ctx); err != nil { // a stricter policy waits, or is seen
+		return err
+	}
+	h, err := t.handout(ctx, n, t.now)
 	if err != nil {
 		return err
 	}

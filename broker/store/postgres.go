@@ -135,7 +135,7 @@ func (e *postgresEngine) once(ctx context.Context, fn func(context.Context, *tx)
 	if err != nil {
 		return nil, err
 	}
-	t := &tx{Runner: native, Dialect: e, now: e.db.Now(), clock: e.db.Now}
+	t := &tx{Runner: native, Dialect: e, now: e.db.Now(), clock: e.db.Now, judgeFile: e.db.judgeFile}
 	if err := fn(ctx, t); err != nil {
 		_ = native.Rollback()
 		return nil, err

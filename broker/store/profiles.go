@@ -14,12 +14,17 @@ import (
 
 const profileColumns = `id, site_id, name, description, status, policy, created_at, updated_at`
 
-// scanProfile reads a policy over the default policy: in an older row, a setting introduced later
-// has its default.
+// storedPolicy is the policy over which a row is read: in an older row, a setting introduced later has its
+// default.
+func storedPolicy() broker.Policy {
+	p := broker.DefaultPolicy()
+	p.StageRetries = nil
+	p.AcceptMAASErase = false // a row without the setting dates from when false was the default
+	return p
+}
+
 func scanProfile(row sqlkit.Row) (p broker.Profile, err error) {
-	p.Policy = broker.DefaultPolicy()
-	p.Policy.StageRetries = nil
-	p.Policy.AcceptMAASErase = false // a row without the setting dates from when false was the default
+	p.Policy = storedPolicy()
 	err = row.Scan(&p.ID, &p.SiteID, &p.Name, &p.Description, &p.Status, sqlkit.ScanJSON(&p.Policy), sqlkit.ScanMicros(&p.CreatedAt),
 		sqlkit.ScanMicros(&p.UpdatedAt))
 	return p, err
@@ -122,6 +127,9 @@ func (db *DB) UpdateProfile(
 		case p.Status != broker.SiteActive && s.DefaultProfileID == p.ID:
 			return broker.Errorf(broker.Refused, "profile_is_default",
 				"cannot disable profile %s: it is the default of site %s (choose another default first: hostler site profile set-default %s PROFILE)", p.Name, s.Name, s.Name)
+		}
+		if err := t.policyChanges(ctx, before.Policy.Turnover(), p.Policy.Turnover()); err != nil {
+			return err
 		}
 		p.UpdatedAt = t.now
 		if _, err := t.ExecContext(ctx,

@@ -219,6 +219,11 @@ func (t *tx) saveSite(ctx context.Context, actor broker.Actor, action, reason st
 		}
 		t.hint(HintNode, "")
 	}
+	if s.DefaultProfileID != before.DefaultProfileID {
+		if err := t.defaultChanges(ctx, before, *s); err != nil {
+			return err
+		}
+	}
 	s.UpdatedAt = t.now
 	if _, err := t.ExecContext(ctx,
 		`UPDATE maas_sites SET region_code = $1, status = $2, api_base_url = $3, ca_cert = $4, pxe_iface = $5, pxe_vlan_vid = $6, node_pxe_iface = $7,

@@ -93,7 +93,7 @@ func (e *sqliteEngine) reader() sqlkit.Runner { return e.read }
 func (e *sqliteEngine) write(ctx context.Context, fn func(context.Context, *tx) error) ([]Hint, error) {
 	var hints []Hint
 	err := e.commits.Do(ctx, func(ctx context.Context, r sqlkit.Runner) error {
-		t := &tx{Runner: r, Dialect: e, now: e.db.Now(), clock: e.db.Now}
+		t := &tx{Runner: r, Dialect: e, now: e.db.Now(), clock: e.db.Now, judgeFile: e.db.judgeFile}
 		err := fn(ctx, t)
 		hints = t.hints
 		return err

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -38,6 +39,9 @@ func AutomaticOf(nodeID string, since time.Time) string {
 // other hands, or its tenant is not gone.
 var waits = []string{"node_status", "node_silent", "turnover_owed", "node_in_run", "frozen", "site_disabled", "allocation_live"}
 
+// begins are the codes of reasons that a turnover ends, and that make one due.
+var begins = []string{"turnover_missing", "certificate_expired", "certificate_below_policy"}
+
 // The last part of a certificate's validity in which a free node is renewed, in percent. Where a node's
 // turn comes between the two depends on its id, so that nodes certified on one day are not renewed on one day.
 const (
@@ -55,7 +59,7 @@ func RenewAt(nodeID string, c broker.LastCertificate) time.Time {
 }
 
 // AutomaticRequest is the request for the turnover of a node that its tenants have left, or whose
-// certificate has run out or soon does (RenewAt), in a mode whose certificate can meet the policy. False: the node does not wait for a turnover alone, or needs
+// certificate has run out, or soon does (RenewAt), or no longer suffices by a stricter policy, in a mode whose certificate can meet the policy. False: the node does not wait for a turnover alone, or needs
 // a reimage and is no machine of MAAS.
 func AutomaticRequest(h broker.Handout, at Place) (Request, bool) {
 	against := h.Reasons("", "")
@@ -64,7 +68,7 @@ func AutomaticRequest(h broker.Handout, at Place) (Request, bool) {
 		if slices.Contains(waits, r.Code) {
 			return Request{}, false
 		}
-		due = due || r.Code == "turnover_missing" || r.Code == "certificate_expired"
+		due = due || slices.Contains(begins, r.Code)
 	}
 	if !due {
 		return Request{}, false
@@ -80,7 +84,11 @@ func AutomaticRequest(h broker.Handout, at Place) (Request, bool) {
 func automaticReason(h broker.Handout) string {
 	if len(h.Occupants) == 0 {
 		was := "was"
-		if h.Now.Before(h.Certificate.ValidUntil) {
+		switch valid := h.Now.Before(h.Certificate.ValidUntil); {
+		case valid && len(h.Certificate.Lacks) > 0:
+			return fmt.Sprintf("the policy asks for more since certificate %s was issued: %s", h.Certificate.ID,
+				strings.Join(h.Certificate.Lacks, ", "))
+		case valid:
 			was = "is"
 		}
 		return fmt.Sprintf("certificate %s %s valid until %s", h.Certificate.ID, was, h.Certificate.ValidUntil.UTC().Format(time.RFC3339))

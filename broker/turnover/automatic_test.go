@@ -79,6 +79,18 @@ func TestOnlyANodeThatWaitsForItIsTurnedOver(t *testing.T) {
 		"its certificate soon runs out": {func(h *broker.Handout) {
 			h.Occupants, h.Certificate = nil, &broker.LastCertificate{ID: "c-1", MeetsPolicy: true, IssuedAt: h.Now.Add(-91 * time.Hour), ValidUntil: h.Now.Add(9 * time.Hour)}
 		}, true},
+		"its certificate is below a stricter policy": {func(h *broker.Handout) {
+			h.Occupants = nil
+			h.Certificate = &broker.LastCertificate{ID: "c-1", MeetsPolicy: true, IssuedAt: h.Now, ValidUntil: h.Now.Add(time.Hour), Lacks: []string{"x"}}
+		}, true},
+		"its certificate is below a stricter policy, and an allocation holds it": {func(h *broker.Handout) {
+			h.Occupants, h.ClaimedBy = nil, "a-3"
+			h.Certificate = &broker.LastCertificate{ID: "c-1", MeetsPolicy: true, IssuedAt: h.Now, ValidUntil: h.Now.Add(time.Hour), Lacks: []string{"x"}}
+		}, false},
+		"nobody has judged its certificate yet": {func(h *broker.Handout) {
+			h.Occupants = nil
+			h.Certificate = &broker.LastCertificate{ID: "c-1", MeetsPolicy: true, IssuedAt: h.Now, ValidUntil: h.Now.Add(time.Hour), Unjudged: true}
+		}, false},
 		"its certificate lasts": {func(h *broker.Handout) {
 			h.Occupants, h.Certificate = nil, &broker.LastCertificate{ID: "c-1", MeetsPolicy: true, IssuedAt: h.Now.Add(-69 * time.Hour), ValidUntil: h.Now.Add(31 * time.Hour)}
 		}, false},

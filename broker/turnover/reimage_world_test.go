@@ -81,6 +81,7 @@ func newSite(t testing.TB) *site {
 	s.serial = box.Serial
 
 	s.book = turnovertest.New(t, s.clock.Now)
+	t.Cleanup(s.judgesTheSameAgain)
 	s.store = chaintest.NewMemory(s.clock.Now)
 	s.lossy = &chaintest.Lossy{Store: s.store}
 	onboards := onboarding.Chains{

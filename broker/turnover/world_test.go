@@ -38,6 +38,7 @@ func newWorld(t testing.TB) *world {
 	w := &world{t: t, clock: chaintest.NewClock(), policy: broker.DefaultPolicy()}
 	w.policy.AcceptSystemDisk = true
 	w.book = turnovertest.New(t, w.clock.Now)
+	t.Cleanup(w.judgesTheSameAgain)
 	w.book.Add(node, 8)
 	w.store = chaintest.NewMemory(w.clock.Now)
 	w.lossy = &chaintest.Lossy{Store: w.store}

@@ -45,9 +45,12 @@ func (n *Nodes) Live(ctx context.Context, nodeID string) ([]broker.Occupant, err
 	return slices.DeleteFunc(all, func(a broker.Occupant) bool { return !a.Live() }), err
 }
 
-// runReasons are the reasons caused by runs, freezes, disabled sites, tenants, earlier provisions and the time since the last
-// turnover: they say nothing about the present system's fitness.
-var runReasons = []string{"node_in_run", "allocation_live", "turnover_missing", "certificate_expired", "frozen", "site_disabled", "provisioning_failing"}
+// runReasons are the reasons caused by runs, freezes, disabled sites, tenants, earlier provisions, the time since the last
+// turnover and the policy since then: they say nothing about the present system's fitness.
+var runReasons = []string{
+	"node_in_run", "allocation_live", "turnover_missing", "certificate_expired", "certificate_below_policy", "certificate_not_judged", "frozen",
+	"site_disabled", "provisioning_failing",
+}
 
 // Unfit implements agentlifecycle.Nodes.
 func (n *Nodes) Unfit(ctx context.Context, nodeID string) ([]broker.Reason, error) {

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"go.uber.org/zap"
@@ -260,7 +261,10 @@ func (s *simulation) begun(r chain.NewRun) {
 	}
 	var state turnover.Turnover
 	s.must(json.Unmarshal(r.State, &state))
-	s.policies[r.ID] = s.strict
+	s.policies[r.ID], s.copies[r.ID] = s.strict, state.Policy
+	if strings.Contains(state.Reason, "the policy asks for more") {
+		s.counts["turnovers for a stricter policy"]++
+	}
 	s.say("turnover %s of %s begins, the policy is strict %v", r.ID, state.NodeID, s.strict)
 	s.counts["turnovers"]++
 	open, err := s.db.OpenRuns(ctx, s.site.Name, turnover.ByThemselves...)
@@ -277,6 +281,11 @@ func (s *simulation) certified(c *certificate.Clean, v certificate.Verdict) {
 	m := s.machine(c.Node.ID)
 	s.proofs[c.ID] = &proven{id: c.ID, node: m.id, at: s.clock.Now(), meets: v.MeetsPolicy, covers: slices.Clone(m.traces)}
 	s.say("certificate %s of %s meets the policy %v", c.ID, m.id, v.MeetsPolicy)
+	kept, err := s.db.CleanCertificate(ctx, c.ID)
+	s.must(err)
+	if lacks := turnover.Lacks(kept.File, s.copies[c.Run.ID]); len(lacks) > 0 {
+		s.wrong("certificate %s lacks %q by the policy of its own turnover", c.ID, lacks)
+	}
 	switch {
 	case !v.MeetsPolicy:
 		s.counts["certificates that fall short"]++

@@ -61,7 +61,16 @@ func TestSimulationTellsWhatIsWrong(t *testing.T) {
 			UPDATE OR IGNORE allocation_claims SET node_id = (SELECT MIN(id) FROM nodes)`),
 		"which has no certificate since allocation": every(4*time.Minute, `UPDATE allocations SET certified_by = 'c' WHERE ended_at > 0;
 			UPDATE allocation_claims SET ended_at = 1; UPDATE nodes SET status = 'active', turnover_owed = 0`),
-		"has its account":                every(4*time.Minute, `UPDATE allocations SET ended_at = 1, certified_by = 'c'; UPDATE allocation_claims SET ended_at = 1`),
+		"has its account": func(s *simulation) {
+			every(4*time.Minute, `UPDATE allocations SET ended_at = 1, certified_by = 'c'; UPDATE allocation_claims SET ended_at = 1`)(s)
+			for i := range time.Duration(20) { // otherwise the traces tell it first
+				s.later(i*4*time.Minute, func() {
+					for _, m := range s.machines {
+						m.traces = nil
+					}
+				})
+			}
+		},
 		"has none of these certificates": when("'released'", `UPDATE tenant_allocations SET certificate_ids = '[]' WHERE id = NEW.id`),
 		"is released, and node":          when("'releasing'", `UPDATE tenant_allocations SET status = 'released' WHERE id = NEW.id`),
 		"before its tenant left": when("'released'", `UPDATE tenant_allocations SET certificate_ids = (SELECT json_group_array(c.id) FROM clean_certificates c
@@ -111,6 +120,22 @@ func TestSimulationTellsWhatIsWrong(t *testing.T) {
 			for i := range time.Duration(6) {
 				s.later(i*10*time.Minute, func() { s.sql(`DELETE FROM provision_failures`) })
 				s.later(i*10*time.Minute+time.Second, s.asks)
+			}
+		},
+		"is below the policy in force": func(s *simulation) {
+			s.blind = true
+			for i := range time.Duration(6) {
+				s.later(i*30*time.Minute, func() { s.policy(i%2 == 0) })
+				s.later(i*30*time.Minute+time.Second, s.asks)
+			}
+		},
+		"is older than the policy in force allows": func(s *simulation) {
+			s.later(2*time.Hour, s.shortens)
+			s.later(2*time.Hour, func() {
+				s.sql(`UPDATE maas_site_profiles SET policy = json_set(policy, '$.certificate_valid_seconds', 86400)`)
+			})
+			for i := range time.Duration(6) {
+				s.later(2*time.Hour+i*time.Minute, s.asks)
 			}
 		},
 		"says not why": when("'failed', 'release_failed'", `UPDATE tenant_allocations SET code = '' WHERE id = NEW.id`),

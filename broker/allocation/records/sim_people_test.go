@@ -5,6 +5,7 @@ package records
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -36,6 +37,9 @@ func (s *simulation) people() {
 			s.later(from+s.until(time.Hour), func() { s.policy(false) })
 		}
 	}
+	if by := rand.New(rand.NewPCG(s.seed, 13)); by.IntN(100) < 15 { // drawn apart: other seeds play as they did
+		s.later(time.Duration(by.IntN(120))*time.Minute, s.shortens)
+	}
 	if s.chance(15) {
 		from := s.until(2 * time.Hour)
 		s.later(from, func() { s.freeze(true) })
@@ -56,6 +60,9 @@ func (s *simulation) asks() {
 	}
 	if s.chance(5) {
 		n.KeyIDs = []string{"k-" + pick(s, s.projects...).id}
+	}
+	if held := s.below(); held > 0 {
+		s.counts["requests while the policy is stricter"]++
 	}
 	held, free := s.heldBy(p), s.freeNodes()
 	own, others := s.lacks(p)
@@ -78,6 +85,20 @@ func (s *simulation) asks() {
 		s.later(a.EndsAt.Sub(s.clock.Now()), func() {})
 	}
 	s.counts["allocations"]++
+}
+
+// below is how many nodes nothing but the policy keeps from a tenant.
+func (s *simulation) below() (nodes int) {
+	for _, m := range s.machines {
+		n, err := s.db.Node(ctx, m.id)
+		s.must(err)
+		h, err := s.db.Handout(ctx, n)
+		s.must(err)
+		if all := h.Reasons("", ""); len(all) == 1 && all[0].Code == "certificate_below_policy" {
+			nodes++
+		}
+	}
+	return nodes
 }
 
 // heldBy is how many nodes a project holds.
@@ -204,6 +225,21 @@ func (s *simulation) policy(strict bool) {
 	s.strict = strict
 	s.say("the policy is strict %v", strict)
 	s.counts["policies changed"]++
+	if s.chance(50) {
+		s.asks() // before anybody has judged the certificates again
+	}
+}
+
+// shortens lets the site's certificates count for less time, also those that there are.
+func (s *simulation) shortens() {
+	s.valid = min(s.valid, 30*time.Minute)
+	_, err := s.db.UpdateProfile(ctx, ada, s.site.ID, "", "because", func(p *broker.Profile) error {
+		p.Policy.CertificateValidSeconds = int(s.valid / time.Second)
+		return nil
+	})
+	s.must(err)
+	s.say("certificates are valid for %v", s.valid)
+	s.counts["validities shortened"]++
 }
 
 func (s *simulation) freeze(on bool) {

@@ -78,6 +78,8 @@ func (s *simulation) repair(r chain.Record, round int) chain.Action {
 	switch {
 	case round >= 3 && broker.RunKindOf(r.Kind).TurnsOver:
 		return chain.Cancel
+	case round >= 3 && r.Direction == chain.Undo: // only a retry goes on with it
+		return chain.RetryStage
 	case round >= 3:
 		return chain.Resume
 	}

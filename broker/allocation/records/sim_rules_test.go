@@ -125,10 +125,27 @@ func (s *simulation) mayHold(c *claim) {
 		if m.row >= broker.DefaultPolicy().ProvisionFailuresToHold {
 			s.wrong("allocation %s gets node %s, which failed %d allocations in a row", c.id, id, m.row)
 		}
+		switch p := s.newest(id); {
+		case p == nil:
+		case s.strict:
+			s.wrong("allocation %s gets node %s, whose certificate %s is below the policy in force", c.id, id, p.id)
+		case !s.clock.Now().Before(p.at.Add(s.valid)):
+			s.wrong("allocation %s gets node %s, whose certificate %s is older than the policy in force allows", c.id, id, p.id)
+		}
 		for _, other := range m.traces {
 			s.wrong("allocation %s holds node %s, which has no certificate since allocation %s", c.id, id, other)
 		}
 	}
+}
+
+// newest is the newest certificate of a node; nil: none.
+func (s *simulation) newest(node string) (newest *proven) {
+	for _, p := range s.proofs {
+		if p.node == node && (newest == nil || p.at.After(newest.at)) {
+			newest = p
+		}
+	}
+	return newest
 }
 
 // there holds the rule for an active allocation: its tenant is on each node.

@@ -22,6 +22,7 @@ import (
 	"github.com/hostler/hostler/broker/presence"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/pki/pkitest"
 )
 
@@ -52,12 +53,15 @@ type simulation struct {
 	happened []string
 	counts   map[string]int
 	told     bool
-	calmed   bool // no more troubles
-	within   bool // another broker's step, within a call of this broker
-	strict   bool // the policy asks for more than a turnover of these nodes gives
+	calmed   bool          // no more troubles
+	within   bool          // another broker's step, within a call of this broker
+	strict   bool          // the policy asks for more than a turnover of these nodes gives
+	valid    time.Duration // of certificates, by the policy
+	blind    bool          // certificates are not judged again
 
 	// The ledger.
-	policies map[string]bool // by run: whether the policy was strict when it began
+	policies map[string]bool                  // by run: whether the policy was strict when it began
+	copies   map[string]broker.TurnoverPolicy // by run: the policy itself
 	proofs   map[string]*proven
 	known    map[string]*claim // allocations
 	ids      []string          // of allocations, in the order of the requests
@@ -111,7 +115,7 @@ var empty struct {
 func newSimulation(t testing.TB, seed uint64, with func(*simulation)) *simulation {
 	s := &simulation{
 		t: t, seed: seed, by: rand.New(rand.NewPCG(seed, 11)), clock: storetest.NewClock(), counts: map[string]int{},
-		policies: map[string]bool{}, proofs: map[string]*proven{}, known: map[string]*claim{},
+		policies: map[string]bool{}, copies: map[string]broker.TurnoverPolicy{}, proofs: map[string]*proven{}, known: map[string]*claim{},
 	}
 	authority.Do(func() { authority.Authority = pkitest.NewAt(t, s.clock.Now()) })
 	s.open()
@@ -149,13 +153,21 @@ func (s *simulation) open() {
 	}
 	path := filepath.Join(s.dir, "hostler.db")
 	s.must(os.WriteFile(path, empty.file, 0o600))
-	if s.db, err = store.Open(ctx, store.Options{URL: "sqlite:" + path, Now: s.clock.Now}); err != nil {
+	if s.db, err = store.Open(ctx, store.Options{URL: "sqlite:" + path, Now: s.clock.Now, Judge: s.judges}); err != nil {
 		s.t.Fatal(err)
 	}
 	if s.raw, err = sql.Open("sqlite", "file:"+path+"?_pragma=busy_timeout(5000)"); err != nil {
 		s.t.Fatal(err)
 	}
 	s.raw.SetMaxOpenConns(1)
+}
+
+// judges is the judge of the store.
+func (s *simulation) judges(file []byte, p broker.TurnoverPolicy) []string {
+	if s.blind {
+		return nil
+	}
+	return turnover.Lacks(file, p)
 }
 
 func (s *simulation) close() {
@@ -176,7 +188,7 @@ func (s *simulation) place() {
 	q.DiskGrade, q.AcceptSystemDisk, q.DrainTimeoutSeconds, q.RetryBackoffSeconds, q.TurnoverAutomatic = "none", true, 120, 5, s.chance(80)
 	q.CertificateValidSeconds = pick(s, 3600, 6*3600, 24*3600)
 	q.AutomaticTurnoversAtOnce = pick(s, 1, 2, 10, 10)
-	s.limit = q.AutomaticTurnoversAtOnce
+	s.limit, s.valid = q.AutomaticTurnoversAtOnce, time.Duration(q.CertificateValidSeconds)*time.Second
 	_, err = s.db.CreateSite(ctx, broker.System, s.site, p)
 	s.must(err)
 }

@@ -21,7 +21,7 @@ import (
 const automaticEvery = 15 * time.Second
 
 // Automatic begins turnovers of nodes that their tenants have left, of unused nodes whose certificate has
-// run out, and of free nodes whose certificate soon runs out, if the default profile of the node's site asks for it. Nothing begins
+// run out or no longer suffices by the site's policy, and of free nodes whose certificate soon runs out, if the default profile of the node's site asks for it. Nothing begins
 // during a freeze or a hold, and never more than the policy's limit at a site. Turnovers of releases count,
 // and a release that waits for one goes first. A node at no site on
 // record has no policy that could forbid it, and is left to a person. The state is read from the
@@ -50,11 +50,15 @@ func (a *Automatic) Look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	below, err := a.Starts.DB.BelowPolicyNodes(ctx)
+	if err != nil {
+		return err
+	}
 	ending, err := a.Starts.DB.EndingNodes(ctx, turnover.RenewFrom)
 	if err != nil {
 		return err
 	}
-	all = slices.Concat(all, expired, ending) // whom nobody can use goes first
+	all = slices.Concat(all, expired, below, ending) // whom nobody can use goes first
 	var sites []string
 	at := map[string][]store.IdleNode{}
 	for _, n := range all {

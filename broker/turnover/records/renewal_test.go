@@ -113,3 +113,51 @@ func TestARenewalTakesNoNodeOfATenant(t *testing.T) {
 		}
 	})
 }
+
+// Free nodes whose certificate is below a stricter policy are turned over by themselves, by the policy in force, up to the
+// limit of the site and after nodes that tenants have left. What an allocation holds is left alone.
+func TestFreeNodesBelowAStricterPolicyAreTurnedOver(t *testing.T) {
+	for _, engine := range []string{"sqlite", "postgres"} {
+		t.Run(engine, func(t *testing.T) {
+			clock := storetest.NewClock()
+			db, err := store.Open(t.Context(), store.Options{URL: storetest.URL(t, engine), Now: clock.Now, Judge: func(_ []byte, p broker.TurnoverPolicy) []string {
+				if p.DiskGrade == "purge" {
+					return []string{"method_below_policy"}
+				}
+				return nil
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer db.Close() //nolint:errcheck // the test is over
+			f := newFollows(t, db, clock, func(p *broker.Policy) { p.AutomaticTurnoversAtOnce = 2 })
+			nodes := []string{f.node}
+			for i := 2; i <= 4; i++ {
+				nodes = append(nodes, fmt.Sprint("n-", i))
+				f.join(nodes[i-1], fmt.Sprint("gpu-", i), fmt.Sprint("4y3h7", i))
+			}
+			for _, n := range nodes {
+				f.certify(n, 100*time.Hour)
+			}
+			f.lets("n-4")
+			last := f.lets("n-3")
+			f.sweeps(nodes...)
+			f.want("just certified")
+			s, err := db.Site(f.ctx, "dc1")
+			f.ok(err)
+			clock.Advance(time.Minute)
+			_, err = db.UpdateProfile(f.ctx, broker.System, s.ID, "", "audit", func(p *broker.Profile) error { p.Policy.DiskGrade = "purge"; return nil })
+			f.ok(err)
+			f.ends("n-3", last)
+			f.sweeps(nodes...)
+			all := f.want("a tenant left, and the policy is stricter", "gpu-2", "gpu-3")
+			at := slices.IndexFunc(all, func(r chain.Record) bool { return r.Subject == "gpu-2" })
+			var state turnover.Turnover
+			f.ok(json.Unmarshal(all[at].State, &state))
+			if !strings.Contains(state.Reason, "the policy asks for more since certificate c-n-2 was issued: method_below_policy") ||
+				state.Policy.DiskGrade != "purge" || all[at].ID != turnover.AutomaticOf("n-2", clock.Now()) {
+				t.Errorf("%s because %q, by %+v", all[at].ID, state.Reason, state.Policy)
+			}
+		})
+	}
+}

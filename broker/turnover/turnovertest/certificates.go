@@ -14,6 +14,13 @@ func (b *Book) Verify(id string) (*certificate.Report, error) {
 	return certificate.Verify(b.files[id], b.ca.Bundle, b.Now())
 }
 
+// File is a certificate's file.
+func (b *Book) File(id string) []byte {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.files[id]
+}
+
 // Certificates are the ids of the issued certificates, in order.
 func (b *Book) Certificates() []string {
 	b.mu.Lock()
