@@ -13,12 +13,16 @@ type Where struct {
 	Args  []any
 }
 
-// Add adds a condition; each ? becomes the next placeholder.
+// Add adds a condition; each ? becomes the next placeholder. Arguments beyond the last ? belong to
+// placeholders that are numbered already, as those of a nested clause.
 func (w *Where) Add(term string, args ...any) {
 	var numbered strings.Builder
 	for _, a := range args {
-		before, after, _ := strings.Cut(term, "?")
 		w.Args = append(w.Args, a)
+		before, after, more := strings.Cut(term, "?")
+		if !more {
+			continue
+		}
 		numbered.WriteString(before)
 		numbered.WriteString("$")
 		numbered.WriteString(strconv.Itoa(len(w.Args)))

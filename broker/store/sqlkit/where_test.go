@@ -42,3 +42,14 @@ func TestNoConditionIsNoClause(t *testing.T) {
 		t.Errorf("%q with %v", got, w.Args)
 	}
 }
+
+// A nested clause brings its arguments with its placeholders, which have their numbers already.
+func TestANumberedConditionKeepsItsPlaceholders(t *testing.T) {
+	var outer, inner sqlkit.Where
+	sqlkit.In(&inner, "b", []string{"first", "second"})
+	outer.Add("c IN (SELECT d FROM e"+inner.String()+")", inner.Args...)
+	outer.Equal("f", "third")
+	if got, want := outer.String(), " WHERE c IN (SELECT d FROM e WHERE b IN ($1, $2)) AND f = $3"; got != want || len(outer.Args) != 3 {
+		t.Errorf("%s with %v, want %s", got, outer.Args, want)
+	}
+}
