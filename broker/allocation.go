@@ -77,7 +77,7 @@ type Allocation struct {
 	Nodes     int    // whole nodes; 0: GPUs of one node
 	GPUs      int    // GPUs of one node; 0: whole nodes
 	Site      string // where its nodes are
-	Image     string // empty: the site's image
+	Image     string // asked for; empty: whatever the nodes have
 	KeyIDs    []string
 	EndsAt    time.Time // when the allocation is to be released; zero: never
 	Labels    map[string]string

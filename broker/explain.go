@@ -11,6 +11,7 @@ import (
 // JudgedNode is a node of a SKU with the reasons against handing it out, as Handout gives them.
 type JudgedNode struct {
 	ID, Hostname, Site string
+	Image              string // that is installed; empty: not known
 	Reasons            []Reason
 }
 
@@ -45,8 +46,9 @@ const maxExamples = 10
 
 // Reasons of a request, beside those of Handout.
 const (
-	SiteNotOffered = "site_not_offered" // the SKU is not offered at the node's site
-	Reserved       = "reserved"         // as many nodes are kept for other projects as have this reason
+	SiteNotOffered    = "site_not_offered"    // the SKU is not offered at the node's site
+	Reserved          = "reserved"            // as many nodes are kept for other projects as have this reason
+	ImageNotInstalled = "image_not_installed" // the node has another image, or one that is not known
 )
 
 // Free counts the nodes of a SKU that may be handed out, by site, where the SKU is offered.
@@ -99,6 +101,10 @@ func Explain(s SKU, r AllocationRequest, nodes []JudgedNode, kept Kept, projectI
 			against = append(slices.Clone(against), Reason{
 				Code: SiteNotOffered, Next: fmt.Sprintf("offer the SKU there (hostler sku update %s --site %s, with its other sites)", s.ID, n.Site),
 			})
+		}
+		if r.Image != "" && n.Image != ImageName(r.Image) {
+			against = append(slices.Clone(against), Reason{Code: ImageNotInstalled, Next: fmt.Sprintf(
+				"install it (hostler decommission start %s --mode reimage --image %s --reason R)", n.ID, r.Image)})
 		}
 		if len(against) == 0 {
 			at.Fit++
@@ -156,5 +162,5 @@ func (e *Explanation) place(s SKU, r AllocationRequest) {
 	if len(have) > 0 {
 		found = strings.Join(have, ", ")
 	}
-	e.Refusal = r.Unavailable("no site has %d nodes free: %s", r.Nodes, found)
+	e.Refusal = r.Unavailable("no site has %s free: %s", r.nodes(), found)
 }

@@ -43,9 +43,19 @@ func TestAnExplanationCountsNodesByReason(t *testing.T) {
 	if e := ask(1, "dc3"); e.Refusal == nil || !strings.Contains(e.Refusal.Message, "not offered at dc3") {
 		t.Errorf("%+v", e)
 	}
-	s.Offer.Images = []string{"ubuntu/noble"}
-	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1, Image: "ubuntu/noble"}, nil, Kept{}, ""); e.Refusal == nil || !strings.Contains(e.Refusal.Message, "installs no image") {
-		t.Errorf("an image that nothing installs: %+v", e)
+	s.Offer.Images = []string{"noble", "custom/rocm"}
+	nodes[0].Image, nodes[2].Image = "custom/rocm", "ubuntu/noble"
+	for image, want := range map[string]string{"noble": "[{dc1 0 2} {dc2 1 2} {dc3 0 1}]", "custom/rocm": "[{dc1 1 1} {dc2 0 3} {dc3 0 1}]"} {
+		e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1, Image: image}, nodes, Kept{}, "")
+		if got := fmt.Sprint(e.Sites); got != want || e.Refusal != nil {
+			t.Errorf("%s: %s, %v, want %s", image, got, e.Refusal, want)
+		}
+		if r := e.Reasons[0]; r.Code != "image_not_installed" || r.Nodes != 5 || !strings.Contains(r.Examples[4].Next, "start n-6 --mode reimage --image "+image) {
+			t.Errorf("%s: %+v", image, r)
+		}
+	}
+	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 2, Image: "noble"}, nodes, Kept{}, ""); e.Refusal == nil || !strings.Contains(e.Refusal.Message, "no site has 2 nodes with image noble free") {
+		t.Errorf("%+v", e)
 	}
 	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1}, nil, Kept{}, ""); e.Refusal == nil || !strings.Contains(e.Refusal.Message, "there are no nodes") {
 		t.Errorf("%+v", e)

@@ -27,7 +27,7 @@ type Offer struct {
 	AllowedCounts []int `json:"allowed_counts"`
 	// Sites are the names of the sites where the SKU is offered. Empty: all sites.
 	Sites []string `json:"sites"`
-	// Images are the images that a tenant may choose. Empty: no choice, the site's image.
+	// Images are the images that a tenant may choose. Empty: no choice, whatever the nodes have.
 	Images []string `json:"images"`
 }
 
@@ -42,7 +42,7 @@ type AllocationRequest struct {
 	Nodes int    // whole nodes; 0: GPUs are asked for
 	GPUs  int    // GPUs of one node; 0: nodes are asked for
 	Site  string // a site's name; empty: any site
-	Image string // empty: the site's image
+	Image string // one of the SKU's; empty: whatever the nodes have
 }
 
 const (
@@ -124,11 +124,8 @@ func (s SKU) Offers(r AllocationRequest) error {
 // Places refuses a request that the SKU offers and that this release cannot meet. Code:
 // sku_unavailable.
 func (s SKU) Places(r AllocationRequest) error {
-	switch {
-	case s.Offer.Shape != BareMetal:
+	if s.Offer.Shape != BareMetal {
 		return r.Unavailable("this release does not place slices of a node")
-	case r.Image != "":
-		return r.Unavailable("this release installs no image of a tenant's choice (ask without an image)")
 	}
 	return nil
 }
@@ -145,6 +142,23 @@ func (s SKU) Reserves(r Reservation) error {
 		return no("it is not offered at %s (hostler sku update %s --site changes where)", cleanText(r.Site), s.ID)
 	}
 	return nil
+}
+
+// nodes names the nodes of the request for people.
+func (r AllocationRequest) nodes() string {
+	if r.Image == "" {
+		return fmt.Sprintf("%d nodes", r.Nodes)
+	}
+	return fmt.Sprintf("%d nodes with image %s", r.Nodes, cleanText(r.Image))
+}
+
+// NoneFree is the refusal of a request for which no site has enough free nodes. Code: sku_unavailable.
+func (r AllocationRequest) NoneFree() *Error {
+	other := "for another site, or later"
+	if r.Image != "" {
+		other = "for another site, without an image, or later"
+	}
+	return r.Unavailable("no site has %s free (ask for fewer nodes, %s)", r.nodes(), other)
 }
 
 // Unavailable is the refusal of a request. Code: sku_unavailable.

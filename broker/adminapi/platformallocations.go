@@ -97,6 +97,8 @@ type explainAllocationInput struct {
 	Nodes int    `query:"nodes" minimum:"1" maximum:"1000" default:"1"`
 	Site  string `query:"site" maxLength:"63" doc:"default: all sites that the caller sees"`
 
+	Image string `query:"image" maxLength:"128" doc:"one of the SKU's; default: whatever the nodes have"`
+
 	Project string `query:"project" maxLength:"130" doc:"who asks; default: a project without a reservation"`
 }
 
@@ -120,9 +122,9 @@ func (a *API) explainAllocation(ctx context.Context, in *explainAllocationInput)
 	if err != nil {
 		return nil, err
 	}
-	e := broker.Explain(s, broker.AllocationRequest{SKU: s.ID, Nodes: in.Nodes, Site: in.Site}, nodes, kept, asks.ID)
+	e := broker.Explain(s, broker.AllocationRequest{SKU: s.ID, Nodes: in.Nodes, Site: in.Site, Image: in.Image}, nodes, kept, asks.ID)
 	out := &api.AllocationExplanation{
-		SKU: s.ID, Nodes: in.Nodes, WouldFit: e.Refusal == nil, Site: e.Site, Fit: e.Fit, DoNotFit: e.DoNotFit,
+		SKU: s.ID, Nodes: in.Nodes, Image: in.Image, WouldFit: e.Refusal == nil, Site: e.Site, Fit: e.Fit, DoNotFit: e.DoNotFit,
 		Sites: resources(e.Sites, func(c broker.ExplainedSite) api.AllocationSiteCounts { return api.AllocationSiteCounts(c) }),
 		Reasons: resources(e.Reasons, func(r broker.ExplainedReason) api.AllocationReason {
 			return api.AllocationReason{Code: r.Code, Nodes: r.Nodes, Examples: resources(r.Examples, explainedNode)}

@@ -11,7 +11,7 @@ type Allocation struct {
 	Nodes          int               `json:"nodes" doc:"whole nodes; 0: GPUs of one node"`
 	GPUs           int               `json:"gpus" doc:"GPUs of one node; 0: whole nodes"`
 	Site           string            `json:"site"`
-	Image          string            `json:"image" doc:"empty: the site's image"`
+	Image          string            `json:"image" doc:"image that was asked for; empty: whatever the nodes have"`
 	SSHKeyIDs      []string          `json:"ssh_key_ids"`
 	RefusedKeys    []AllocationKey   `json:"refused_ssh_keys" doc:"keys that the SSH server of a node does not accept, such as those of a type that it does not permit; the others let in"`
 	Labels         map[string]string `json:"labels"`
@@ -110,7 +110,7 @@ type AllocationCreate struct {
 	GPUs      int               `json:"gpus,omitzero" minimum:"0" maximum:"1000" doc:"GPUs of one node of a gpu_slice SKU, instead of nodes"`
 	Site      string            `json:"site,omitempty" maxLength:"63" doc:"default: any site that offers the SKU"`
 	SSHKeyIDs []string          `json:"ssh_key_ids" maxItems:"64" doc:"at least one key of a member of the project, or of its whole organisation"`
-	Image     string            `json:"image,omitempty" maxLength:"128" doc:"refused in this release: the nodes have the site's image"`
+	Image     string            `json:"image,omitempty" maxLength:"128" doc:"one of the SKU's images, for all nodes; default: whatever the nodes have"`
 	EndsAt    time.Time         `json:"ends_at,omitzero" doc:"when the allocation is to be released; default: no end"`
 	Labels    map[string]string `json:"labels,omitempty" doc:"at most 64; keys and values as those of a node's labels"`
 	Reason    string            `json:"reason,omitempty" maxLength:"500"`
@@ -121,6 +121,7 @@ type AllocationCreate struct {
 type AllocationExplanation struct {
 	SKU      string                 `json:"sku"`
 	Nodes    int                    `json:"nodes"`
+	Image    string                 `json:"image" doc:"empty: whatever the nodes have"`
 	WouldFit bool                   `json:"would_fit" doc:"the request would find its nodes"`
 	Site     string                 `json:"site" doc:"where it would find them; empty: nowhere"`
 	Code     string                 `json:"code" doc:"of the refusal; empty: none"`
@@ -140,7 +141,7 @@ type AllocationSiteCounts struct {
 
 // AllocationReason is a reason for which nodes do not fit.
 type AllocationReason struct {
-	Code     string                 `json:"code" doc:"as of a node's handout, site_not_offered, or reserved: as many nodes are kept for other projects"`
+	Code     string                 `json:"code" doc:"as of a node's handout, site_not_offered, image_not_installed: the node has another image, or reserved: as many nodes are kept for other projects"`
 	Nodes    int                    `json:"nodes"`
 	Examples []AllocationReasonNode `json:"examples" doc:"at most ten of the nodes"`
 }

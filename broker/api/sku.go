@@ -25,7 +25,7 @@ type SKUConfig struct {
 	Shape         string   `json:"shape" enum:"baremetal,gpu_slice" doc:"what a tenant gets: whole nodes, or a number of one node's GPUs"`
 	AllowedCounts []int    `json:"allowed_counts" maxItems:"100" doc:"counts that a tenant may ask for, of nodes (baremetal) or of GPUs (gpu_slice); empty: any"`
 	Sites         []string `json:"sites" maxItems:"100" doc:"names of the sites where the SKU is offered; empty: all sites"`
-	Images        []string `json:"images" maxItems:"100" doc:"images that a tenant may choose; empty: no choice, the site's image"`
+	Images        []string `json:"images" maxItems:"100" doc:"images that a tenant may choose; empty: no choice, whatever the nodes have"`
 
 	Reason string `json:"reason,omitempty" maxLength:"500" doc:"recorded in the audit log"`
 }

@@ -42,14 +42,17 @@ func siteOrder(ctx context.Context, r sqlkit.Runner, site string) (broker.Placem
 	return broker.PlacementOrder(p.Policy.PlacementOrder), nil
 }
 
-// candidates selects the nodes of a site to look at. The selection leaves out only nodes that
-// broker.Handout refuses for certain; Handout judges the rest.
-func (p *placement) candidates(site string) (w sqlkit.Where) {
+// candidates selects the nodes of a site to look at, with an image (empty: any). The selection leaves out only
+// nodes that broker.Handout refuses for certain; Handout judges the rest.
+func (p *placement) candidates(site, image string) (w sqlkit.Where) {
 	w.Add("sku = ?", p.n.SKU)
 	w.Add("site = ?", site)
 	w.Add("status = ?", string(broker.Active))
 	w.Add("turnover_owed = ?", false)
 	w.Add("NOT EXISTS (SELECT 1 FROM allocation_claims c WHERE c.node_id = nodes.id AND c.ended_at = 0)")
+	if image != "" {
+		w.Add("EXISTS (SELECT 1 FROM node_images i WHERE i.node_id = nodes.id AND i.epoch = nodes.epoch AND i.image = ?)", image)
+	}
 	return w
 }
 
@@ -93,7 +96,7 @@ func (p *placement) findAt(ctx context.Context, site string) (nodes []string, er
 		last = end
 	}
 	if len(nodes) < p.n.Nodes && !p.wait {
-		now, err := p.spots(ctx, p.candidates(site), "", "")
+		now, err := p.spots(ctx, p.candidates(site, broker.ImageName(p.n.Image)), "", "")
 		if err != nil {
 			return nil, err
 		}
@@ -109,9 +112,10 @@ const judgedPage = 200
 // looked at again; without an id: there are no more. Most candidates fit, so the first are locked at once.
 // Once one did not fit, candidates are judged together without locks, and only those that fit are locked.
 func (p *placement) next(ctx context.Context, site, rank string, after spot, most int) (ids []string, end spot, err error) {
-	w := p.candidates(site)
+	image := broker.ImageName(p.n.Image)
+	w := p.candidates(site, image)
 	if p.unfit {
-		free, last, err := p.judge(ctx, site, rank, after)
+		free, last, err := p.judge(ctx, site, image, rank, after)
 		if err != nil || len(free) == 0 {
 			return nil, last, err
 		}
@@ -137,8 +141,8 @@ func (p *placement) next(ctx context.Context, site, rank string, after spot, mos
 
 // judge judges a page of candidates without locks, and returns those that fit, and the last one of
 // the page.
-func (p *placement) judge(ctx context.Context, site, rank string, after spot) (free []string, last spot, err error) {
-	w := p.candidates(site)
+func (p *placement) judge(ctx context.Context, site, image, rank string, after spot) (free []string, last spot, err error) {
+	w := p.candidates(site, image)
 	beyond(&w, rank, after)
 	limit := w.Limit(judgedPage) // adds an argument to w
 	page, err := p.spots(ctx, w, rank, limit)

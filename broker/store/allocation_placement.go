@@ -82,7 +82,7 @@ func (t *tx) createAllocation(ctx context.Context, actor broker.Actor, n NewAllo
 	case len(nodes) == 0 && p.passedOver && !wait:
 		return a, errContended
 	case len(nodes) == 0:
-		return a, refuse(n.Unavailable("no site has %d nodes free (ask for fewer nodes, for another site, or later)", n.Nodes), e)
+		return a, refuse(n.NoneFree(), e)
 	}
 	labels := map[string]string{}
 	maps.Copy(labels, n.Labels)

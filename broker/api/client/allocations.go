@@ -84,10 +84,12 @@ func (c *Client) PlatformAllocation(ctx context.Context, id string) (*api.Platfo
 }
 
 // ExplainAllocation says whether a request of a project (empty: of one without a reservation) for nodes of a
-// SKU would find them now (site empty: at any site), and why nodes do not fit. It needs a token of the
+// SKU would find them now (site empty: at any site; image empty: whatever they have), and why nodes do not fit. It needs a token of the
 // platform.
-func (c *Client) ExplainAllocation(ctx context.Context, sku string, nodes int, site, project string) (*api.AllocationExplanation, error) {
-	q := query("sku", sku, "nodes", strconv.Itoa(nodes), "site", site, "project", project)
+func (c *Client) ExplainAllocation(
+	ctx context.Context, sku string, nodes int, site, image, project string,
+) (*api.AllocationExplanation, error) {
+	q := query("sku", sku, "nodes", strconv.Itoa(nodes), "site", site, "image", image, "project", project)
 	return fetch[api.AllocationExplanation](ctx, c, at("allocations", "explain"), q)
 }
 

@@ -199,7 +199,7 @@ func (a *app) showAllocation(v *seenAllocation) error {
 	return a.show(v.answer, []string{v.ID}, func(p *render.Page) {
 		p.Fields("id", v.ID, "project", v.ProjectID, "status", v.Status, "waits for", v.waits, "code", v.Code, "what to do", v.Message,
 			"sku", v.SKU, "nodes", count(int64(v.Nodes)), "gpus", count(int64(v.GPUs)), "site", v.Site,
-			"image", cmp.Or(v.Image, "the site's"),
+			"image", cmp.Or(v.Image, "whatever the nodes have"),
 			"keys", strings.Join(v.SSHKeyIDs, ", "), "keys not accepted", keyWords(v.RefusedKeys), "node ids", strings.Join(v.nodeIDs, ", "),
 			"certificates", strings.Join(v.CertificateIDs, ", "), "ends", ifReached(a, v.EndsAt), "requested", moment(a, v.RequestedAt),
 			"active", ifReached(a, v.ActiveAt), "releasing", ifReached(a, v.ReleasingAt), "released", ifReached(a, v.ReleasedAt),

@@ -12,7 +12,7 @@ import (
 )
 
 func allocationExplainCommand(a *app) *cobra.Command {
-	var sku, site, project string
+	var sku, site, image, project string
 	var nodes int
 	c := &cobra.Command{
 		Use: "explain --sku SKU --nodes N", Short: "say which nodes fit a request, and why the others do not", Args: exactly(),
@@ -21,7 +21,7 @@ how many do not, by reason, with the next action for up to ten nodes of each. A 
 may have several reasons. As many free nodes as are kept for the reservations of other
 projects are reserved; with --project the nodes kept for that project fit. Quotas are not looked at (hostler quota list PROJECT).`,
 		Example: "  hostler allocation explain --sku h100.8gpu --nodes 4\n  hostler allocation explain --sku h100.8gpu --nodes 4 --site dc1 -o json\n" +
-			"  hostler allocation explain --sku h100.8gpu --nodes 4 --project acme/lab",
+			"  hostler allocation explain --sku h100.8gpu --nodes 4 --project acme/lab\n  hostler allocation explain --sku h100.8gpu --nodes 4 --image custom/rocm",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if sku == "" || nodes < 1 {
 				return usage("it is not said what to explain (use --sku SKU and --nodes N)")
@@ -30,7 +30,7 @@ projects are reserved; with --project the nodes kept for that project fit. Quota
 			if err != nil {
 				return err
 			}
-			e, err := remote.ExplainAllocation(c.Context(), sku, nodes, site, project)
+			e, err := remote.ExplainAllocation(c.Context(), sku, nodes, site, image, project)
 			if err != nil {
 				return err
 			}
@@ -40,6 +40,7 @@ projects are reserved; with --project the nodes kept for that project fit. Quota
 	c.Flags().StringVar(&sku, "sku", "", "the SKU")
 	c.Flags().IntVar(&nodes, "nodes", 1, "number of whole nodes")
 	c.Flags().StringVar(&site, "site", "", "only at this site")
+	c.Flags().StringVar(&image, "image", "", "one of the SKU's images; default: whatever the nodes have")
 	c.Flags().StringVar(&project, "project", "", "the `PROJECT` that asks; default: one without a reservation")
 	return c
 }
@@ -49,7 +50,7 @@ func explanationPage(p *render.Page, e *api.AllocationExplanation) {
 	if !e.WouldFit {
 		answer = "no, " + e.Code + ": " + e.Message
 	}
-	p.Fields("request", fmt.Sprintf("%s of %s", plural(e.Nodes, "node"), e.SKU), "finds its nodes", answer,
+	p.Fields("request", fmt.Sprintf("%s of %s", plural(e.Nodes, "node"), e.SKU), "image", e.Image, "finds its nodes", answer,
 		"fit", strconv.Itoa(e.Fit), "do not fit", strconv.Itoa(e.DoNotFit))
 	if len(e.Sites) > 0 {
 		p.Title("Sites")

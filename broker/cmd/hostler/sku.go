@@ -89,7 +89,7 @@ ecc, persistence, isolation. A setting that is not named may have any value.
 
 Shape, allowed counts, sites and images are the SKU's entry in the catalogue: what a
 tenant may ask for. Without them, the SKU is offered as whole nodes, in any count, at
-all sites, with the site's image.`,
+all sites, without a choice of image.`,
 		Example: "  hostler sku create mi300x.192g.8gpu --gpu-vendor amd --gpu-model MI300X --gpu-count 8 --gpu-memory 192GiB --nic enp28s0np0 --gpu-setting partition=SPX --boot-disk-pick smallest",
 	}
 	f := skuFields(c)
@@ -229,7 +229,7 @@ func (a *app) showSKU(s *api.SKU) error {
 			"boot disk", s.BootDisk.Pattern+" ("+pick+")", "least scrub coverage", coverage,
 			"reset must be proven", render.YesNo(s.ScrubFloor.RequireReset), "disks shown by a DPU", render.YesNo(s.DPUDisks),
 			"shape", s.Shape, "offered counts", cmp.Or(offeredCounts(*s), "any"), "offered at", cmp.Or(strings.Join(s.Sites, ", "), "all sites"),
-			"images", cmp.Or(strings.Join(s.Images, ", "), "the site's, without a choice"),
+			"images", cmp.Or(strings.Join(s.Images, ", "), "whatever the nodes have, without a choice"),
 			"created", moment(a, s.CreatedAt), "changed", moment(a, s.UpdatedAt))
 		pairs(p, "Wanted settings of every GPU", settingsOf(s.GPUSettings))
 	})
