@@ -2,6 +2,7 @@ package clientfile
 
 import (
 	"encoding/json"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 )
@@ -15,6 +16,9 @@ type SignIn struct {
 	CA            string   `json:"ca"` // PEM of the provider's roots; empty: the machine's own
 	IDToken       string   `json:"id_token"`
 	RefreshToken  string   `json:"refresh_token"` // empty: the sign-in ends with the ID token
+	// RenewingSince is when a program asked for a renewal whose outcome is not in the file. The provider may
+	// have replaced the refresh token then. Zero: the outcome of each renewal is in the file.
+	RenewingSince time.Time `json:"renewing_since,omitzero"`
 }
 
 // ReadSignIn reads a sign-in. A file that other users may read is refused. Codes:

@@ -5,6 +5,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -39,6 +40,9 @@ type Provider struct {
 	Away    atomic.Bool  // requests are answered with 503
 	Ended   atomic.Bool  // no sign-in is renewed any more
 	Renewed atomic.Int64 // how often an ID token was renewed
+	// Answering is called when the provider has renewed a sign-in, and nobody knows of it yet. It may break
+	// the answer off by a panic with http.ErrAbortHandler. Nil: nothing is called.
+	Answering atomic.Pointer[func()]
 
 	store *store
 }
@@ -68,7 +72,15 @@ func Start(t testing.TB, people map[string]Person) *Provider {
 			w.WriteHeader(http.StatusServiceUnavailable)
 			return
 		}
-		handler.ServeHTTP(w, r)
+		renewed := p.Renewed.Load()
+		answer := httptest.NewRecorder()
+		handler.ServeHTTP(answer, r)
+		if call := p.Answering.Load(); call != nil && p.Renewed.Load() > renewed {
+			(*call)()
+		}
+		maps.Copy(w.Header(), answer.Header())
+		w.WriteHeader(answer.Code)
+		_, _ = answer.Body.WriteTo(w)
 	})
 	server.StartTLS()
 	t.Cleanup(server.Close)

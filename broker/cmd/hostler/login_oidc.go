@@ -74,7 +74,7 @@ func (a *app) loginByCode(ctx context.Context, path, name string, file *clientfi
 	if err != nil {
 		return err
 	}
-	if err := saveSignIn(path, name, file, kept); err != nil {
+	if err := a.saveSignIn(ctx, path, name, file, kept); err != nil {
 		return broker.Errorf(broker.Internal, "config_unwritable", "cannot write context %s: %v", name, err)
 	}
 	a.contacted = &contacted{api: remote, path: path}
@@ -102,12 +102,12 @@ func (a *app) showCode(issuer string, at *signin.Attempt) {
 }
 
 // saveSignIn writes the context: the sign-in first, so that a client file never names a missing one.
-func saveSignIn(path, name string, file *clientfile.File, kept *clientfile.SignIn) error {
+func (a *app) saveSignIn(ctx context.Context, path, name string, file *clientfile.File, kept *clientfile.SignIn) error {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	if err := kept.Write(filepath.Join(dir, file.SignInFile)); err != nil {
+	if err := signin.Open(filepath.Join(dir, file.SignInFile), a.now).Keep(ctx, kept); err != nil {
 		return err
 	}
 	return saveFile(path, name, file)

@@ -72,13 +72,15 @@ func (a *Attempt) Wait(ctx context.Context) (*clientfile.SignIn, error) {
 	return s, take(s, token)
 }
 
-// take puts the tokens of an answer into a sign-in.
+// take puts the tokens of an answer into a sign-in. The refresh token counts even if no ID token came: the
+// provider may have forgotten the one before.
 func take(s *clientfile.SignIn, token *oauth2.Token) error {
+	s.RefreshToken = token.RefreshToken
 	id, _ := token.Extra("id_token").(string)
 	if expiryOf(id).IsZero() {
 		return misbehaves("it gives no ID token (the client there must have the scope openid)")
 	}
-	s.IDToken, s.RefreshToken = id, token.RefreshToken
+	s.IDToken = id
 	return nil
 }
 

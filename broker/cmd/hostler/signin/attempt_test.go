@@ -66,8 +66,9 @@ func TestACodeThatCannotBeShownIsNone(t *testing.T) {
 	}
 }
 
-// A provider that renews without an ID token does not take away the one that is there.
-func TestARenewalWithoutAnIDTokenChangesNothing(t *testing.T) {
+// A provider that renews without an ID token does not take away the one that is there. The refresh token
+// that it gives counts from then on.
+func TestARenewalWithoutAnIDTokenKeepsTheOneThatIsThere(t *testing.T) {
 	at := provider(t, 200, `{"access_token":"a","token_type":"Bearer","refresh_token":"new"}`)
 	path := filepath.Join(t.TempDir(), "dc1.sign-in")
 	now := time.Unix(1_800_000_000, 0)
@@ -84,7 +85,7 @@ func TestARenewalWithoutAnIDTokenChangesNothing(t *testing.T) {
 	if _, err := signin.Open(path, clock).Token(t.Context()); broker.AsError(err).Code != "sign_in_unavailable" {
 		t.Errorf("it has ended: %v", err)
 	}
-	if got, err := clientfile.ReadSignIn(path); err != nil || got.RefreshToken != "old" {
+	if got, err := clientfile.ReadSignIn(path); err != nil || got.RefreshToken != "new" || !got.RenewingSince.IsZero() {
 		t.Errorf("%+v, %v", got, err)
 	}
 	kept.RefreshToken = ""
