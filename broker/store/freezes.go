@@ -163,7 +163,7 @@ func (db *DB) UnderWay(ctx context.Context, sites []string) (tasks, runs int64, 
 		var at sqlkit.Where
 		at.Args = w.Args
 		sqlkit.In(&at, "site", sites)
-		w.Add("node_id IN (SELECT id FROM nodes"+at.String()+")", at.Args...)
+		w.Terms, w.Args = append(w.Terms, "node_id IN (SELECT id FROM nodes"+at.String()+")"), at.Args
 	}
 	if err := db.reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM tasks`+w.String(), w.Args...).Scan(&tasks); err != nil {
 		return 0, 0, err
