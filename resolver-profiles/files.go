@@ -15,7 +15,7 @@ import (
 // CodeUnreadable is the code of a file or directory that cannot be read.
 const CodeUnreadable taskcatalog.Code = "unreadable"
 
-// Read reads the files of a set: named files, and of a directory its *.yaml and *.yml in the order
+// Read reads the files of a set, or files of definitions: named files, and of a directory its *.yaml and *.yml in the order
 // of their names. The compiled-in minimal.yaml is a set of its own, so a directory is read without
 // it.
 func Read(names ...string) ([]File, error) {
@@ -39,7 +39,7 @@ func Read(names ...string) ([]File, error) {
 }
 
 func unreadable(err error) error {
-	return taskcatalog.Errorf(CodeUnreadable, "cannot read profiles: %v", err)
+	return taskcatalog.Errorf(CodeUnreadable, "cannot read the files: %v", err)
 }
 
 // filesAt reads a file, or the files of a directory, of at most so many bytes in total. A link in a
@@ -77,7 +77,7 @@ func filesAt(name string, isDir bool, most int64) ([]File, error) {
 func yamlIn(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, taskcatalog.Errorf(CodeUnreadable, "cannot read profiles: %v", err)
+		return nil, taskcatalog.Errorf(CodeUnreadable, "cannot read the files: %v", err)
 	}
 	var names []string
 	for _, e := range entries {
@@ -87,7 +87,7 @@ func yamlIn(dir string) ([]string, error) {
 		}
 	}
 	if len(names) == 0 {
-		return nil, taskcatalog.Errorf(CodeUnreadable, "cannot read profiles: %s holds no *.yaml", dir)
+		return nil, taskcatalog.Errorf(CodeUnreadable, "cannot read the files: %s holds no *.yaml", dir)
 	}
 	slices.Sort(names)
 	return names, nil

@@ -12,6 +12,8 @@ import (
 	"github.com/invopop/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 )
 
 // Schema is a JSON Schema (2020-12) generated from a Go type and compiled once.
@@ -46,6 +48,55 @@ func (s *Schema) Check(raw []byte) error {
 	return Errorf(CodeBadParams, "%s breaks the schema's %q (see hostler task describe)", Clean(at, 200), rule)
 }
 
+// Fault is one place of a document that breaks a schema.
+type Fault struct {
+	At      string // /steps/2/kind
+	Keyword string // of the schema: required, type, pattern
+	Message string
+}
+
+// Faults returns every place of a document that breaks the schema, in no order. The document is the
+// author's own: messages may quote it.
+func (s *Schema) Faults(raw []byte) ([]Fault, error) {
+	doc, err := validator.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, Errorf(CodeMalformed, "not JSON")
+	}
+	err = s.compiled.Validate(doc)
+	ve, broken := errors.AsType[*validator.ValidationError](err)
+	if !broken {
+		return nil, err
+	}
+	return leaves(ve, nil), nil
+}
+
+func leaves(ve *validator.ValidationError, all []Fault) []Fault {
+	for _, cause := range ve.Causes {
+		all = leaves(cause, all)
+	}
+	if len(ve.Causes) > 0 {
+		return all
+	}
+	at := ""
+	for _, part := range ve.InstanceLocation {
+		at += "/" + part
+	}
+	path := ve.ErrorKind.KeywordPath()
+	keyword := ""
+	if len(path) > 0 {
+		keyword = path[len(path)-1]
+	}
+	return append(all, Fault{At: at, Keyword: keyword, Message: ve.ErrorKind.LocalizedString(english)})
+}
+
+var english = message.NewPrinter(language.English)
+
+// SchemaFor returns the JSON Schema of a Go type.
+func SchemaFor[T any]() *Schema { return schemaOf(reflect.TypeFor[T]()) }
+
+// CompileSchema compiles a JSON Schema that is data. It may refer to nothing outside itself.
+func CompileSchema(text json.RawMessage) (*Schema, error) { return compileSchema("inputs", text) }
+
 var schemas sync.Map // reflect.Type → *Schema
 
 // ParamsSchema is the JSON Schema of the type's params.
@@ -73,16 +124,21 @@ func makeSchema(t reflect.Type) (*Schema, error) {
 	if err != nil {
 		return nil, err
 	}
+	return compileSchema(t.Name(), text)
+}
+
+func compileSchema(name string, text json.RawMessage) (*Schema, error) {
 	doc, err := validator.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
 		return nil, err
 	}
 	c := validator.NewCompiler()
+	c.UseLoader(validator.SchemeURLLoader{}) // nothing outside the text is read
 	c.AssertFormat()
-	if err := c.AddResource("hostler:"+t.Name(), doc); err != nil {
+	if err := c.AddResource("hostler:"+name, doc); err != nil {
 		return nil, err
 	}
-	compiled, err := c.Compile("hostler:" + t.Name())
+	compiled, err := c.Compile("hostler:" + name)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,154 @@
+package definition
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"text/template"
+	"text/template/parse"
+
+	profiles "github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// source checks that an artifact comes from the definition's list of sources.
+func (c *checker) source(part string, s Step) {
+	if c.d.Artifacts == nil {
+		c.Refuse(part, profiles.CodeMissingKey, "step %s brings something to the node: artifacts with its sources is missing", profiles.Quote(s.ID))
+		return
+	}
+	source, literal := s.With["source"].Literal.(string)
+	if literal && !slices.ContainsFunc(c.d.Artifacts.Sources, func(p string) bool { return Listed(p, source) }) {
+		c.Refuse(part+"/with/source", CodeSourceNotListed, "%s begins with no source of artifacts", profiles.Quote(source))
+	}
+}
+
+// Listed reports whether a source is the listed one, or lies below it: registry.example/models covers
+// registry.example/models/llama, and not registry.example/models-of-others.
+func Listed(listed, source string) bool {
+	listed = strings.TrimSuffix(listed, "/")
+	return listed != "" && (source == listed || strings.HasPrefix(source, listed+"/"))
+}
+
+// command checks a step that runs a command profile of the definition.
+func (c *checker) command(part string, i int, s Step) {
+	id, literal := s.With["command"].Literal.(string)
+	if !literal {
+		return // refused as an argument
+	}
+	j := slices.IndexFunc(c.d.Commands, func(p profiles.CommandProfile) bool { return p.ID == id })
+	if j < 0 {
+		c.Refuse(part+"/with/command", profiles.CodeUnknownProfile, "there is no command profile %s", profiles.Quote(id))
+		return
+	}
+	c.usedCommands[id] = true
+	p, given := &c.d.Commands[j], s.With["args"].Table
+	for _, a := range p.ArgSchema {
+		v, ok := given[a.Name]
+		if !ok {
+			if a.Required {
+				c.Refuse(part, CodeMissingArgument, "command profile %s needs the argument %s", id, profiles.Quote(a.Name))
+			}
+			continue
+		}
+		got := c.typeOfCell(i, v)
+		asText := a.Type == profiles.ArgString && slices.Contains(textual, got)
+		if got != "" && got != argTypes[a.Type] && !asText {
+			c.Refuse(part+"/with/args/"+a.Name, profiles.CodeWrongType, "command profile %s takes %s as a %s; this gives a %s", id, a.Name, a.Type, got)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(given)) {
+		if !slices.ContainsFunc(p.ArgSchema, func(a profiles.Arg) bool { return a.Name == name }) {
+			c.Refuse(part+"/with/args/"+name, CodeUnknownArgument, "command profile %s takes no argument %s", id, profiles.Quote(name))
+		}
+	}
+}
+
+// argTypes are the types of arguments of command profiles as types of steps.
+var argTypes = map[string]taskcatalog.StepType{
+	profiles.ArgString: taskcatalog.StepText, profiles.ArgInteger: taskcatalog.StepInteger,
+	profiles.ArgBoolean: taskcatalog.StepBoolean, profiles.ArgList: taskcatalog.StepTexts,
+}
+
+// textual are the types whose values are texts.
+var textual = []taskcatalog.StepType{taskcatalog.StepDigest, taskcatalog.StepName, taskcatalog.StepPath}
+
+// typeOfCell returns the type of a value in a table; empty: it is faulty, and was refused.
+func (c *checker) typeOfCell(i int, v Value) taskcatalog.StepType {
+	where, name, _ := strings.Cut(v.From, ".")
+	switch {
+	case where == "inputs":
+		if p, known := c.d.Inputs.Properties[name]; known {
+			return p.typeOf()
+		}
+		return ""
+	case where == "steps":
+		for _, s := range c.d.Steps[:i] {
+			if kind, _ := taskcatalog.StepKindOf(s.Kind); s.ID == name {
+				return kind.Output
+			}
+		}
+		return ""
+	}
+	switch v.Literal.(type) {
+	case int64:
+		return taskcatalog.StepInteger
+	case bool:
+		return taskcatalog.StepBoolean
+	case []string:
+		return taskcatalog.StepTexts
+	case string:
+		return taskcatalog.StepText
+	}
+	return ""
+}
+
+// template checks the template of a file: it names values, and does nothing else with them.
+func (c *checker) template(part string, s Step) {
+	text, _ := s.With["template"].Literal.(string)
+	part += "/with/template"
+	t, err := template.New(s.ID).Parse(text)
+	if err != nil {
+		c.Refuse(part, CodeBadTemplate, "the template cannot be read: %s", firstLine(err))
+		return
+	}
+	if len(t.Templates()) > 1 {
+		c.Refuse(part, CodeBadTemplate, "the template defines another template")
+	}
+	named := map[string]bool{}
+	for _, n := range t.Root.Nodes {
+		switch n := n.(type) {
+		case *parse.TextNode, *parse.CommentNode:
+		case *parse.ActionNode:
+			field := onlyField(n)
+			if field == "" {
+				c.Refuse(part, CodeBadTemplate, "%s does more than name a value ({{.name}})", profiles.Quote(n.String()))
+				continue
+			}
+			if named[field] = true; s.With["values"].Table == nil || !has(s.With["values"].Table, field) {
+				c.Refuse(part, CodeBadTemplate, "the template names %s, which is not among values", profiles.Quote(field))
+			}
+		default:
+			c.Refuse(part, CodeBadTemplate, "%s does more than name a value ({{.name}})", profiles.Quote(n.String()))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.With["values"].Table)) {
+		if !named[name] {
+			c.Refuse(strings.TrimSuffix(part, "template")+"values/"+name, CodeUnusedInput, "the template does not name %s", profiles.Quote(name))
+		}
+	}
+}
+
+func has(table map[string]Value, name string) bool { _, ok := table[name]; return ok }
+
+// onlyField returns the name in {{.name}}; empty: the action is something else.
+func onlyField(n *parse.ActionNode) string {
+	if n.Pipe == nil || len(n.Pipe.Decl) > 0 || len(n.Pipe.Cmds) != 1 || len(n.Pipe.Cmds[0].Args) != 1 {
+		return ""
+	}
+	f, ok := n.Pipe.Cmds[0].Args[0].(*parse.FieldNode)
+	if !ok || len(f.Ident) != 1 {
+		return ""
+	}
+	return f.Ident[0]
+}

@@ -1,0 +1,137 @@
+package definition
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+
+	"github.com/invopop/jsonschema"
+
+	profiles "github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Backend says who carries an operation out.
+const BackendNodeAgent = "node_agent"
+
+// Safety says what a node must be before an operation begins.
+const (
+	SafetyIdle    = "idle"    // no allocation holds the node
+	SafetyDrained = "drained" // the node takes no new work, and its work has ended
+	SafetyForced  = "forced"  // the operation may begin beside the node's work
+)
+
+// Definition is what an operation does. Parse returns only valid definitions.
+type Definition struct {
+	Operation string `json:"operation" jsonschema:"pattern=^[a-z][a-z0-9_]*(\\.[a-z][a-z0-9_]*){1\\,4}$,maxLength=64"`
+	Version   string `json:"version" jsonschema:"pattern=^v[1-9][0-9]{0\\,3}$"`
+	Summary   string `json:"summary" jsonschema:"minLength=1,maxLength=200"`
+	// Backend is who carries the operation out: the node's agent, or an adapter of the broker.
+	Backend string `json:"backend_type" jsonschema:"enum=node_agent,enum=slurm_adapter,enum=k8s_adapter,enum=ray_adapter"`
+	Safety  string `json:"safety" jsonschema:"enum=idle,enum=drained,enum=forced"`
+	// Targets are the kinds of targets that a caller may name.
+	Targets         []string `json:"targets" jsonschema:"minItems=1,maxItems=3,uniqueItems=true,enum=node,enum=allocation,enum=group"`
+	DeadlineSeconds int      `json:"deadline_seconds" jsonschema:"minimum=1,maximum=86400"` // of the whole operation
+	// Requires are the capabilities that a node must have: fact → permitted values.
+	Requires  map[string][]string `json:"requires,omitempty" jsonschema:"maxProperties=16"`
+	Inputs    Inputs              `json:"inputs,omitzero"`
+	Artifacts *Artifacts          `json:"artifacts,omitempty"`
+	Steps     []Step              `json:"steps" jsonschema:"minItems=1,maxItems=64"`
+	// Undo names the operation that takes back what this one has done: slurm.node.leave@v1.
+	Undo string `json:"undo,omitempty" jsonschema:"pattern=^[a-z][a-z0-9_.]*@v[1-9][0-9]{0\\,3}$,maxLength=70"`
+
+	Commands []profiles.CommandProfile `json:"command_profiles,omitempty" jsonschema:"-"`
+}
+
+// Artifacts says what the steps may bring to a node.
+type Artifacts struct {
+	// Sources are prefixes: a source that the steps name begins with one of them.
+	Sources []string `json:"sources" jsonschema:"minItems=1,maxItems=32"`
+	// Signature is required, or as_policy: the policies of the broker alone decide.
+	Signature string `json:"signature" jsonschema:"enum=required,enum=as_policy"`
+	MaxBytes  int64  `json:"max_bytes" jsonschema:"minimum=1,maximum=17592186044416"` // of each artifact
+}
+
+// Step is one step of an operation.
+type Step struct {
+	ID   string           `json:"id" jsonschema:"pattern=^[a-z][a-z0-9_]{0\\,31}$"`
+	Kind string           `json:"kind"`
+	With map[string]Value `json:"with,omitempty" jsonschema:"maxProperties=16"`
+	// TimeoutSeconds bounds one attempt.
+	TimeoutSeconds int `json:"timeout_seconds" jsonschema:"minimum=1,maximum=86400"`
+	// Attempts is how often the step is tried before it has failed.
+	Attempts int `json:"attempts,omitempty" jsonschema:"minimum=1,maximum=10"`
+	// Rerun: a retry of the operation runs the step again although it had succeeded.
+	Rerun bool `json:"rerun,omitempty"`
+}
+
+// Value is the value of an argument: a literal, or where the value comes from.
+type Value struct {
+	From    string           // inputs.NAME or steps.ID; empty: Literal or Table
+	Literal any              // string, int64, bool or []string
+	Table   map[string]Value // of an argument of type table
+}
+
+// JSONSchema permits any value: check says which one fits the argument.
+func (Value) JSONSchema() *jsonschema.Schema { return jsonschema.TrueSchema }
+
+// UnmarshalJSON reads a literal, {"from": "inputs.port"}, or a table of values.
+func (v *Value) UnmarshalJSON(raw []byte) error {
+	var literal any
+	if err := taskcatalog.DecodeStrict(raw, &literal); err != nil {
+		return err
+	}
+	switch l := literal.(type) {
+	case float64:
+		if v.Literal = int64(l); float64(int64(l)) != l {
+			return taskcatalog.Errorf(taskcatalog.CodeMalformed, "a number is no whole number")
+		}
+		return nil
+	case []any:
+		texts := make([]string, len(l))
+		for i, one := range l {
+			s, ok := one.(string)
+			if !ok {
+				return taskcatalog.Errorf(taskcatalog.CodeMalformed, "a list holds something that is no text")
+			}
+			texts[i] = s
+		}
+		v.Literal = texts
+		return nil
+	case map[string]any:
+		if from, ok := l["from"].(string); ok && len(l) == 1 {
+			v.From = from
+			return nil
+		}
+		return taskcatalog.DecodeStrict(raw, &v.Table)
+	}
+	v.Literal = literal
+	return nil
+}
+
+// MarshalJSON writes what UnmarshalJSON reads.
+func (v Value) MarshalJSON() ([]byte, error) {
+	switch {
+	case v.From != "":
+		return json.Marshal(map[string]string{"from": v.From})
+	case v.Table != nil:
+		return taskcatalog.Encode(v.Table)
+	}
+	return json.Marshal(v.Literal)
+}
+
+// ID is the operation with its version: model.artifact.stage@v1.
+func (d *Definition) ID() string { return d.Operation + "@" + d.Version }
+
+// Encode returns the definition's canonical JSON.
+func (d *Definition) Encode() ([]byte, error) { return taskcatalog.Encode(d) }
+
+// Digest returns sha256:… of the canonical JSON.
+func (d *Definition) Digest() string {
+	raw, err := d.Encode()
+	if err != nil {
+		panic("a definition of texts and numbers does not encode: " + err.Error())
+	}
+	sum := sha256.Sum256(raw)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}

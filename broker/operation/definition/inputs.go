@@ -1,0 +1,152 @@
+package definition
+
+import (
+	"encoding/json"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	profiles "github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// Inputs is the JSON Schema of an operation's inputs. It is a part of JSON Schema in which every value has
+// a type and a bound.
+type Inputs struct {
+	Type       string              `json:"type" jsonschema:"enum=object"`
+	Required   []string            `json:"required,omitempty" jsonschema:"maxItems=32,uniqueItems=true"`
+	Properties map[string]Property `json:"properties" jsonschema:"maxProperties=32"`
+}
+
+// Property is the schema of one input.
+type Property struct {
+	Type        string   `json:"type" jsonschema:"enum=string,enum=integer,enum=boolean,enum=array"`
+	Description string   `json:"description,omitempty" jsonschema:"maxLength=400"`
+	Enum        []string `json:"enum,omitempty" jsonschema:"minItems=1,maxItems=64"`       // of a string
+	Pattern     string   `json:"pattern,omitempty" jsonschema:"minLength=1,maxLength=256"` // of a string
+	MinLength   int      `json:"minLength,omitempty" jsonschema:"minimum=0,maximum=4096"`  // of a string
+	MaxLength   int      `json:"maxLength,omitempty" jsonschema:"minimum=1,maximum=4096"`  // of a string
+	Minimum     *int64   `json:"minimum,omitempty"`                                        // of an integer
+	Maximum     *int64   `json:"maximum,omitempty"`                                        // of an integer
+	Items       *Item    `json:"items,omitempty"`                                          // of an array
+	MinItems    int      `json:"minItems,omitempty" jsonschema:"minimum=0,maximum=256"`    // of an array
+	MaxItems    int      `json:"maxItems,omitempty" jsonschema:"minimum=1,maximum=256"`    // of an array
+}
+
+// Item is the schema of an array's items.
+type Item struct {
+	Type      string   `json:"type" jsonschema:"enum=string"`
+	Enum      []string `json:"enum,omitempty" jsonschema:"minItems=1,maxItems=64"`
+	Pattern   string   `json:"pattern,omitempty" jsonschema:"minLength=1,maxLength=256"`
+	MaxLength int      `json:"maxLength,omitempty" jsonschema:"minimum=1,maximum=4096"`
+}
+
+// DigestPattern is the pattern of an input that gives a digest.
+const DigestPattern = `^sha256:[0-9a-f]{64}$`
+
+var inputName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
+
+// compile returns the schema that inputs are held against: nothing but the named inputs is taken.
+func (in Inputs) compile() (*taskcatalog.Schema, error) {
+	if in.Properties == nil {
+		in.Properties = map[string]Property{}
+	}
+	text, err := json.Marshal(struct {
+		Inputs
+		Additional bool `json:"additionalProperties"`
+	}{in, false})
+	if err != nil {
+		return nil, err
+	}
+	return taskcatalog.CompileSchema(text)
+}
+
+// CheckInputs holds inputs against the schema. The error names the place and never the value.
+func (d *Definition) CheckInputs(raw json.RawMessage) error {
+	var in map[string]any
+	if err := taskcatalog.DecodeStrict(raw, &in); err != nil {
+		return err
+	}
+	s, err := d.Inputs.compile()
+	if err != nil {
+		return err
+	}
+	return s.Check(raw)
+}
+
+// typeOf returns the type that an input has as the argument of a step.
+func (p Property) typeOf() taskcatalog.StepType {
+	switch p.Type {
+	case "integer":
+		return taskcatalog.StepInteger
+	case "boolean":
+		return taskcatalog.StepBoolean
+	case "array":
+		return taskcatalog.StepTexts
+	}
+	if p.Pattern == DigestPattern {
+		return taskcatalog.StepDigest
+	}
+	return taskcatalog.StepText
+}
+
+func (c *checker) inputs() {
+	in := c.d.Inputs
+	for _, name := range in.Required {
+		if _, known := in.Properties[name]; !known {
+			c.Refuse("/inputs/required", CodeUnknownInput, "%s is required, and no property has this name", profiles.Quote(name))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(in.Properties)) {
+		part, p := "/inputs/properties/"+name, in.Properties[name]
+		if !inputName.MatchString(name) {
+			c.Refuse(part, profiles.CodeBadName, "%s is no name of an input (a-z, 0-9, '_', 32 at most)", profiles.Quote(name))
+		}
+		if what := p.unbounded(); what != "" {
+			c.Refuse(part, CodeInputUnbounded, "input %s %s", profiles.Quote(name), what)
+		}
+		patterns := []string{p.Pattern}
+		if p.Items != nil {
+			patterns = append(patterns, p.Items.Pattern)
+		}
+		for _, pattern := range patterns {
+			if _, err := regexp.Compile(pattern); err != nil {
+				c.Refuse(part, CodeInputSchema, "the pattern of input %s cannot be used: %v", profiles.Quote(name), err)
+				return
+			}
+		}
+	}
+	if _, err := in.compile(); err != nil {
+		c.Refuse("/inputs", CodeInputSchema, "the schema of the inputs cannot be used: %s", firstLine(err))
+	}
+}
+
+// unbounded says which bound a property lacks, or which keyword its type does not have; empty: none.
+func (p Property) unbounded() string {
+	text := p.Enum != nil || p.Pattern != "" || p.MinLength != 0 || p.MaxLength != 0
+	number := p.Minimum != nil || p.Maximum != nil
+	list := p.Items != nil || p.MinItems != 0 || p.MaxItems != 0
+	switch {
+	case p.Type != "string" && text:
+		return "has enum, pattern or a length, which only a string has"
+	case p.Type != "integer" && number:
+		return "has a minimum or maximum, which only an integer has"
+	case p.Type != "array" && list:
+		return "has items, which only an array has"
+	case p.Type == "string" && p.Enum == nil && p.MaxLength == 0:
+		return "needs maxLength or enum"
+	case p.Type == "integer" && (p.Minimum == nil || p.Maximum == nil || *p.Minimum < 0 || *p.Minimum > *p.Maximum):
+		return "needs minimum and maximum, 0 or more, in this order"
+	case p.Type == "array" && (p.Items == nil || p.MaxItems == 0):
+		return "needs items and maxItems"
+	case p.Type == "array" && p.Items.Enum == nil && p.Items.MaxLength == 0:
+		return "needs maxLength or enum for its items"
+	}
+	return ""
+}
+
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}

@@ -1,0 +1,192 @@
+package taskcatalog
+
+import "slices"
+
+// StepType is the type of a step's argument, of a step's output and of an operation's input.
+type StepType string
+
+// The types of arguments.
+const (
+	StepText    StepType = "text"    // of one line
+	StepTexts   StepType = "texts"   // a list of texts
+	StepInteger StepType = "integer" // 0 or more
+	StepBoolean StepType = "boolean"
+	StepTable   StepType = "table"  // names with texts, integers, booleans or lists of texts
+	StepDigest  StepType = "digest" // sha256:…
+	StepName    StepType = "name"   // of a file below a root: relative, plain, without ..
+	StepRoot    StepType = "root"   // a directory of the node: absolute, plain
+	StepPath    StepType = "path"   // of a file that an earlier step has put on the node
+	StepSecret  StepType = "secret" // a handle: the secret itself is in the memory of the node's agent alone
+)
+
+// StepKind is a row of the table of kinds: what a step of an operation may be. A definition composes
+// kinds, the broker binds their arguments, and the agent has code for each kind.
+type StepKind struct {
+	Name    string
+	Summary string
+	Args    []StepArg
+	Output  StepType // what later steps may bind from the step; empty: nothing
+	// Resolved: the resolver profiles of the node say which program does the step.
+	Resolved bool
+	// Artifact: the step brings something to the node. Its source must be in the definition's list.
+	Artifact bool
+}
+
+// StepArg is an argument of a kind.
+type StepArg struct {
+	Name     string
+	Type     StepType
+	Required bool
+	// Fixed: the definition says the value itself. Neither an input nor a step may give it.
+	Fixed bool
+	// Values are the permitted values; empty: any value of the type. Of a secret: its credential types.
+	Values  []string
+	Summary string
+}
+
+// Types of credentials that a step can mint, beside CredentialOCIPull.
+const (
+	CredentialS3Read      = "s3_read"
+	CredentialGCSRead     = "gcs_read"
+	CredentialHFToken     = "hf_token"
+	CredentialClusterJoin = "cluster_join_token"
+)
+
+var (
+	blobCredentials = []string{CredentialS3Read, CredentialGCSRead, CredentialHFToken}
+	clusters        = []string{"slurm", "k8s", "ray"}
+	argRoot         = StepArg{Name: "root", Type: StepRoot, Required: true, Fixed: true, Summary: "the directory below which the step may write"}
+	argDigest       = StepArg{Name: "digest", Type: StepDigest, Required: true, Summary: "what the whole content must have"}
+	argCluster      = StepArg{Name: "cluster", Type: StepText, Required: true, Fixed: true, Values: clusters, Summary: "the kind of the cluster"}
+)
+
+func argName(of string) StepArg {
+	return StepArg{Name: "name", Type: StepName, Required: true, Summary: "the " + of + " below root"}
+}
+
+// stepKinds is the table of kinds, in the order of the reference.
+var stepKinds = []StepKind{
+	{
+		Name: "artifact.pull_oci", Summary: "pull an OCI artifact by its digest", Output: StepPath, Artifact: true,
+		Args: []StepArg{
+			{Name: "source", Type: StepText, Required: true, Summary: "registry and repository, without a tag"},
+			argDigest, argRoot, argName("directory"),
+			{Name: "credential", Type: StepSecret, Values: []string{CredentialOCIPull}, Summary: "default: the registry is asked without one"},
+		},
+	},
+	{
+		Name: "artifact.pull_blob", Summary: "pull a file in pieces, and go on where a transfer broke off", Output: StepPath, Artifact: true,
+		Args: []StepArg{
+			{Name: "from", Type: StepText, Required: true, Values: []string{"s3", "gcs", "huggingface", "https_signed"}, Summary: "the kind of the source"},
+			{Name: "source", Type: StepText, Required: true, Summary: "bucket and object, repository with revision and file, or URL"},
+			argDigest, argRoot, argName("file"),
+			{Name: "credential", Type: StepSecret, Values: blobCredentials, Summary: "default: the source is asked without one"},
+		},
+	},
+	{
+		Name: "artifact.verify", Summary: "hold what was pulled against its digest, and against its signature where the policy asks for one", Output: StepPath,
+		Args: []StepArg{
+			{Name: "path", Type: StepPath, Required: true, Summary: "what an earlier step has pulled"},
+			argDigest,
+		},
+	},
+	{
+		Name: "credential.mint", Summary: "get a credential that is valid for this task alone", Output: StepSecret,
+		Args: []StepArg{
+			{
+				Name: "type", Type: StepText, Required: true, Fixed: true, Summary: "the type of the credential",
+				Values: []string{CredentialOCIPull, CredentialS3Read, CredentialGCSRead, CredentialHFToken, CredentialClusterJoin},
+			},
+			{Name: "scope", Type: StepText, Required: true, Summary: "what it is for: a repository, a bucket and prefix, a cluster"},
+		},
+	},
+	{
+		Name: "package.install", Summary: "install packages of the system in the versions that are named",
+		Args: []StepArg{{Name: "packages", Type: StepTexts, Required: true, Summary: "NAME=VERSION each"}},
+	},
+	{
+		Name: "python.env.create", Summary: "make a Python environment from a lock file with hashes", Output: StepPath, Artifact: true,
+		Args: []StepArg{
+			{Name: "source", Type: StepText, Required: true, Summary: "the package index"},
+			{Name: "lock", Type: StepPath, Required: true, Summary: "the lock file, every line with its hash"},
+			argRoot, argName("environment"),
+		},
+	},
+	{
+		Name: "file.render", Summary: "write a file from a template", Output: StepPath,
+		Args: []StepArg{
+			argRoot, argName("file"),
+			{Name: "template", Type: StepText, Required: true, Fixed: true, Summary: "text with {{.name}} for each value"},
+			{Name: "values", Type: StepTable, Summary: "what the template names"},
+			{Name: "owner", Type: StepText, Fixed: true, Summary: "an account; default: root"},
+			{Name: "mode", Type: StepText, Fixed: true, Values: []string{"0600", "0640", "0644", "0700", "0750", "0755"}, Summary: "default: 0644"},
+		},
+	},
+	{
+		Name: "service.control", Summary: "start, stop, restart, enable or disable a unit of systemd",
+		Args: []StepArg{
+			{Name: "unit", Type: StepText, Required: true, Fixed: true, Summary: "its full name"},
+			{Name: "action", Type: StepText, Required: true, Fixed: true, Values: []string{"start", "stop", "restart", "enable", "disable"}, Summary: "what is done"},
+		},
+	},
+	{
+		Name: "command.exec_allowlisted", Summary: "run a command profile of the definition",
+		Args: []StepArg{
+			{Name: "command", Type: StepText, Required: true, Fixed: true, Summary: "the id of the command profile"},
+			{Name: "args", Type: StepTable, Summary: "the arguments that the profile's arg_schema has"},
+		},
+	},
+	{Name: "gpu.driver.validate", Summary: "the driver of the GPUs answers", Resolved: true},
+	{Name: "gpu.runtime.check", Summary: "driver, runtime and toolkit fit each other", Resolved: true},
+	{Name: "gpu.fabric.verify", Summary: "the GPUs reach each other", Resolved: true},
+	{Name: "gpu.container_runtime.check", Summary: "containers see the GPUs", Resolved: true},
+	{
+		Name: "network.fabric.verify", Summary: "the ports of the InfiniBand or RoCE fabric are up and as fast as they should be",
+		Args: []StepArg{
+			{Name: "ports", Type: StepInteger, Summary: "how many must be up; default: all that the node has"},
+			{Name: "rate", Type: StepInteger, Summary: "Gbit/s that each must have; default: any"},
+		},
+	},
+	{
+		Name: "health.check", Summary: "a port accepts, a URL answers, a unit is active or a file is there",
+		Args: []StepArg{
+			{Name: "check", Type: StepText, Required: true, Fixed: true, Values: []string{"tcp", "http", "unit", "file"}, Summary: "what is looked at"},
+			{Name: "target", Type: StepText, Required: true, Summary: "address with port, URL, unit or path"},
+		},
+	},
+	{
+		Name: "cluster.join", Summary: "make the node a member of a cluster",
+		Args: []StepArg{
+			argCluster,
+			{Name: "endpoint", Type: StepText, Required: true, Summary: "the cluster's address"},
+			{Name: "credential", Type: StepSecret, Required: true, Values: []string{CredentialClusterJoin}, Summary: "used once"},
+			{Name: "labels", Type: StepTexts, Summary: "what the cluster knows of the node"},
+		},
+	},
+	{
+		Name: "cluster.verify", Summary: "the cluster itself says that the node is its member, and ready",
+		Args: []StepArg{argCluster, {Name: "endpoint", Type: StepText, Required: true, Summary: "the cluster's address"}},
+	},
+	{Name: "host.reboot", Summary: "restart the machine, and go on after it"},
+}
+
+// StepKinds returns the table of kinds.
+func StepKinds() []StepKind { return slices.Clone(stepKinds) }
+
+// StepKindOf returns the kind of a name.
+func StepKindOf(name string) (StepKind, bool) {
+	i := slices.IndexFunc(stepKinds, func(k StepKind) bool { return k.Name == name })
+	if i < 0 {
+		return StepKind{}, false
+	}
+	return stepKinds[i], true
+}
+
+// Arg returns an argument of the kind.
+func (k StepKind) Arg(name string) (StepArg, bool) {
+	i := slices.IndexFunc(k.Args, func(a StepArg) bool { return a.Name == name })
+	if i < 0 {
+		return StepArg{}, false
+	}
+	return k.Args[i], true
+}
