@@ -78,7 +78,7 @@ var only = []struct {
 	{"github.com/NVIDIA/go-nvml", []string{"agent/gpu"}},
 	{"github.com/ebitengine/purego", []string{"agent/gpu"}},
 	{"github.com/coreos/go-oidc", []string{"broker/operators/oidc"}},
-	{"github.com/go-jose/go-jose", []string{"broker/operators/oidc"}},
+	{"github.com/go-jose/go-jose", []string{"broker/operators/oidc", "test/oidcprovider"}},
 	{"golang.org/x/oauth2", []string{"broker/cmd/hostler/signin"}},
 	{"github.com/zitadel/oidc", []string{"test/oidcprovider"}},
 	{"github.com/canonical/gomaasclient", []string{"broker/maas"}},

@@ -2,6 +2,8 @@ package oidcprovider
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/rsa"
 	"encoding/pem"
 	"errors"
 	"log/slog"
@@ -14,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
 	"github.com/zitadel/oidc/v3/example/server/storage"
 	"github.com/zitadel/oidc/v3/pkg/oidc"
 	"github.com/zitadel/oidc/v3/pkg/op"
@@ -56,6 +59,7 @@ func Start(t testing.TB, people map[string]Person) *Provider {
 		clients[id] = storage.NativeClient(id)
 	}
 	p.store = &store{Storage: storage.NewStorageWithClients(users(people), clients), provider: p, people: people}
+	p.Rotate(t, "first")
 	server := httptest.NewUnstartedServer(nil)
 	p.Issuer = "https://" + server.Listener.Addr().String()
 	handler, err := op.NewProvider(&op.Config{
@@ -102,12 +106,50 @@ func (p *Provider) Deny(ctx context.Context, code string) error {
 	return p.store.DenyDeviceAuthorization(ctx, code)
 }
 
-// store is the example's storage with public clients that may use device codes, and with groups.
+// Rotate makes a new key and withdraws the one before. With an empty id neither tokens nor keys name one.
+func (p *Provider) Rotate(t testing.TB, id string) {
+	t.Helper()
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.store.key.Store(&signingKey{private, id})
+}
+
+// store is the example's storage with public clients that may use device codes, with groups, and with keys
+// that change.
 type store struct {
 	*storage.Storage
 	provider *Provider
 	people   map[string]Person
+	key      atomic.Pointer[signingKey]
 }
+
+// SigningKey implements op.Storage.
+func (s *store) SigningKey(context.Context) (op.SigningKey, error) { return s.key.Load(), nil }
+
+// KeySet implements op.Storage.
+func (s *store) KeySet(context.Context) ([]op.Key, error) {
+	return []op.Key{publicKey{s.key.Load()}}, nil
+}
+
+// signingKey implements op.SigningKey.
+type signingKey struct {
+	private *rsa.PrivateKey
+	id      string
+}
+
+func (*signingKey) SignatureAlgorithm() jose.SignatureAlgorithm { return jose.RS256 }
+func (k *signingKey) Key() any                                  { return k.private }
+func (k *signingKey) ID() string                                { return k.id }
+
+// publicKey implements op.Key.
+type publicKey struct{ of *signingKey }
+
+func (publicKey) Algorithm() jose.SignatureAlgorithm { return jose.RS256 }
+func (publicKey) Use() string                        { return "sig" }
+func (k publicKey) Key() any                         { return k.of.private.Public() }
+func (k publicKey) ID() string                       { return k.of.id }
 
 // GetClientByClientID implements op.Storage.
 func (s *store) GetClientByClientID(_ context.Context, id string) (op.Client, error) {

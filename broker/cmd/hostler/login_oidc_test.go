@@ -16,7 +16,6 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/clientfile"
-	"github.com/hostler/hostler/broker/cmd/hostler/signin"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/operators/oidc"
 	"github.com/hostler/hostler/broker/server"
@@ -230,21 +229,7 @@ func TestATokenOfAnotherAudienceOrProviderIsStolen(t *testing.T) {
 		"another audience": {p.provider, oidcprovider.Other, "oidc_token_invalid"},
 		"another provider": {other, oidcprovider.Client, "oidc_token_invalid"},
 	} {
-		attempt, err := signin.Begin(t.Context(), api.SignIn{
-			ClientID: row.client, Scopes: []string{"openid"}, CA: row.provider.CA,
-			DeviceAuthorizationEndpoint: row.provider.Issuer + "/device_authorization", TokenEndpoint: row.provider.Issuer + "/oauth/token",
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := row.provider.Enter(t.Context(), attempt.Code, "ada"); err != nil {
-			t.Fatal(err)
-		}
-		kept, err := attempt.Wait(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if a := p.broker.Ask(t, kept.IDToken, http.MethodGet, "/whoami", nil); a.Code() != row.code {
+		if a := p.broker.Ask(t, idToken(t, row.provider, row.client, "ada"), http.MethodGet, "/whoami", nil); a.Code() != row.code {
 			t.Errorf("%s: %d %s", name, a.Status, a.Body)
 		}
 	}

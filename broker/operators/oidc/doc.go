@@ -9,8 +9,9 @@
 //   - The signature algorithms are fixed. "none" and algorithms with a shared secret are not among them.
 //   - The provider is read when the first token comes, not when the broker starts. A provider that is
 //     away is an error of sign-ins alone.
-//   - Nothing is cached but the provider's description and keys, for an hour at most. A token with an
-//     unknown key makes the broker read them again, at a limited rate for all such tokens together.
+//   - Nothing is cached but the provider's description and keys, for an hour at most. A token that none of
+//     the known keys has signed makes the broker read them again, with or without the id of a key: six
+//     times a minute for all such tokens together, and two more at once.
 //   - Whoever waits for a read makes none of its own afterwards, so that a provider that hangs keeps
 //     nobody waiting for long. A failed read leaves the keys in use as they are.
 //   - Why a token is refused, or what a provider answered, is for the log alone.

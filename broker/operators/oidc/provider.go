@@ -2,6 +2,7 @@ package oidc
 
 import (
 	"context"
+	"crypto"
 	"errors"
 	"fmt"
 	"net/http"
@@ -68,12 +69,15 @@ func (p *Provider) Verify(ctx context.Context, raw string) (Person, error) {
 	if err != nil || len(signed.Signatures) != 1 || !ofIDToken(signed.Signatures[0].Header) {
 		return Person{}, p.invalid()
 	}
-	id := signed.Signatures[0].Header.KeyID
-	d, err := p.described(ctx, func(d *description) bool { return len(d.named(id)) > 0 })
+	d, err := p.described(ctx, func(d *description) bool { return d.signer(signed) != nil })
 	if err != nil {
 		return Person{}, err
 	}
-	verifier := oidc.NewVerifier(p.config.Issuer, &oidc.StaticKeySet{PublicKeys: d.named(id)}, &oidc.Config{
+	signer := d.signer(signed)
+	if signer == nil {
+		return Person{}, p.invalid()
+	}
+	verifier := oidc.NewVerifier(p.config.Issuer, &oidc.StaticKeySet{PublicKeys: []crypto.PublicKey{signer}}, &oidc.Config{
 		ClientID: p.config.ClientID, SupportedSigningAlgs: names(algorithms), Now: p.now,
 	})
 	token, err := verifier.Verify(ctx, raw)

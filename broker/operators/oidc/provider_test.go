@@ -292,6 +292,47 @@ func TestAFloodOfUnknownKeysReadsTheProviderSeldom(t *testing.T) {
 	}
 }
 
+// The signature decides whether the keys are read again: a token need not name its key, and a provider may
+// give a new key the name of the one before.
+func TestANewKeyIsReadWhateverItsName(t *testing.T) {
+	fake, p, c := start(t)
+	if _, err := p.Verify(t.Context(), fake.Token(t, "u", nil)); err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{"", "first", "second", "second", ""} {
+		fake.Rotate(t, id)
+		c.advance(10 * time.Second)
+		if _, err := p.Verify(t.Context(), fake.Token(t, "u", nil)); err != nil {
+			t.Errorf("a new key named %q: %v", id, err)
+		}
+	}
+}
+
+// Whatever strangers send, the provider is read six times a minute, and twice more at once.
+func TestNoFloodReadsTheProviderOftenerThanTheRate(t *testing.T) {
+	fake, p, c := start(t)
+	good := fake.Token(t, "u", map[string]any{"exp": c.now().Add(2 * time.Hour).Unix()})
+	if _, err := p.Verify(t.Context(), good); err != nil {
+		t.Fatal(err)
+	}
+	c.advance(50 * time.Minute)
+	other, _ := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	before := fake.Reads.Load()
+	for i := range 600 { // within a minute
+		id := []string{fmt.Sprint(i), "", "first"}[i%3]
+		if _, err := p.Verify(t.Context(), oidctest.Sign(t, jose.ES256, other, id, fake.Claims("u", nil))); codeOf(err) != "oidc_token_invalid" {
+			t.Fatal(err)
+		}
+		if _, err := p.Verify(t.Context(), good); err != nil {
+			t.Fatalf("in the flood: %v", err)
+		}
+		c.advance(100 * time.Millisecond)
+	}
+	if reads := (fake.Reads.Load() - before) / 2; reads < 6 || reads > 8 { // each reads the description and the keys
+		t.Errorf("the provider was read %d times", reads)
+	}
+}
+
 func TestAWithdrawnKeyCountsForAnHourAtMost(t *testing.T) {
 	fake, p, c := start(t)
 	if _, err := p.Verify(t.Context(), fake.Token(t, "u", nil)); err != nil {

@@ -40,14 +40,19 @@ func (d *description) fresh(now time.Time) bool {
 	return d != nil && !now.Before(d.readAt) && now.Before(d.readAt.Add(maxAge))
 }
 
-// named returns the public keys with an id. A token without an id may be of any key.
-func (d *description) named(id string) (public []crypto.PublicKey) {
+// signer returns the public key that has signed a token; nil: none of these keys. A token without the id of
+// a key may be of any key, and an id may be given to a new key: the signature alone decides.
+func (d *description) signer(signed *jose.JSONWebSignature) crypto.PublicKey {
+	id := signed.Signatures[0].Header.KeyID
 	for _, k := range d.keys {
-		if id == "" || k.KeyID == id {
-			public = append(public, k.Key)
+		if id != "" && k.KeyID != id {
+			continue
+		}
+		if _, err := signed.Verify(k.Key); err == nil {
+			return k.Key
 		}
 	}
-	return public
+	return nil
 }
 
 // newHTTP makes the client that reads the provider.
