@@ -59,13 +59,20 @@ type FoundKind string
 
 // The kinds, in the order of an answer.
 const (
-	FoundNode            FoundKind = "node"
-	FoundDevice          FoundKind = "device"
-	FoundAllocation      FoundKind = "allocation"
-	FoundRun             FoundKind = "run"
-	FoundTask            FoundKind = "task"
-	FoundCertificate     FoundKind = "certificate"      // of a turnover
-	FoundNodeCertificate FoundKind = "node_certificate" // identifies a node to the brokers
+	FoundNode              FoundKind = "node"
+	FoundDevice            FoundKind = "device"
+	FoundAllocation        FoundKind = "allocation"         // a tenant's user on a node
+	FoundProjectAllocation FoundKind = "project_allocation" // what a project asked for and holds
+	FoundRun               FoundKind = "run"
+	FoundTask              FoundKind = "task"
+	FoundCertificate       FoundKind = "certificate"      // of a turnover
+	FoundNodeCertificate   FoundKind = "node_certificate" // identifies a node to the brokers
+	FoundAttestation       FoundKind = "attestation"
+	FoundTerminal          FoundKind = "terminal"
+	FoundOrganisation      FoundKind = "organisation"
+	FoundProject           FoundKind = "project"
+	FoundReservation       FoundKind = "reservation"
+	FoundWebhook           FoundKind = "webhook"
 )
 
 // Found is one thing that a word found.
@@ -73,9 +80,9 @@ type Found struct {
 	Kind     FoundKind
 	ID       string
 	By       string // the property that matched, such as serial or pxe_mac
-	What     string // a device's model, a task's type, a run's kind, an allocation's tenant
+	What     string // a device's model, a task's type, a run's kind, an allocation's tenant, a reservation's project
 	Status   string
-	NodeID   string // empty: a run without a node
+	NodeID   string // empty: a thing without a node
 	Hostname string
 	Site     string
 }

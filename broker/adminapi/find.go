@@ -11,12 +11,12 @@ import (
 )
 
 type findInput struct {
-	Word string `query:"q" required:"true" minLength:"2" maxLength:"320" doc:"serial number, MAC, UUID, MAAS id, hostname, IP address or id, as a whole"`
+	Word string `query:"q" required:"true" minLength:"2" maxLength:"320" doc:"serial number, MAC, UUID, MAAS id, hostname, name, IP address or id, as a whole"`
 	PageInput
 }
 
 func (a *API) find(ctx context.Context, in *findInput) (*api.FoundList, error) {
-	found, more, err := a.c.DB.Find(ctx, broker.ParseWord(in.Word), callerOf(ctx).sites())
+	found, more, err := a.found(ctx, in.Word)
 	if err != nil {
 		return nil, err
 	}
@@ -30,6 +30,16 @@ func (a *API) find(ctx context.Context, in *findInput) (*api.FoundList, error) {
 	return out, cut(in.PageInput, &out.Items, &out.Next, func(f api.Found) string { return f.Kind + "/" + f.ID + "/" + f.NodeID })
 }
 
+// found returns what a word names of what the caller may see. Terminals are for operators.
+func (a *API) found(ctx context.Context, word string) (found []broker.Found, more bool, err error) {
+	who := callerOf(ctx)
+	found, more, err = a.c.DB.Find(ctx, broker.ParseWord(word), who.sites())
+	if !operator.admits(who) {
+		found = slices.DeleteFunc(found, func(f broker.Found) bool { return f.Kind == broker.FoundTerminal })
+	}
+	return found, more, err
+}
+
 // nodeByWord finds a node as node does, and otherwise by any word that names the node, or a thing of
 // the node. An undeleted node goes before deleted ones. Only reading takes such words: a request that
 // changes a node names the node itself. Codes: node_not_found, ambiguous_node.
@@ -38,7 +48,7 @@ func (a *API) nodeByWord(ctx context.Context, word string) (broker.Node, error) 
 	if err == nil || broker.AsError(err).Code != "node_not_found" {
 		return n, err
 	}
-	found, _, findErr := a.c.DB.Find(ctx, broker.ParseWord(word), callerOf(ctx).sites())
+	found, _, findErr := a.found(ctx, word)
 	if findErr != nil {
 		return n, findErr
 	}

@@ -2,6 +2,7 @@ package adminapi_test
 
 import (
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
@@ -46,5 +47,40 @@ func TestANodeIsShownByAnyNameAndChangedByItsOwnAlone(t *testing.T) {
 	}
 	if a := b.Ask(t, b.Token, http.MethodGet, "/find?q=x", nil); a.Status != http.StatusUnprocessableEntity {
 		t.Errorf("a word of one character: %d %s", a.Status, a.Body)
+	}
+}
+
+// What belongs to tenants is found by whoever of the platform may read it: terminals by operators, the
+// rest by viewers. A tenant finds nothing by a word.
+func TestWhatBelongsToTenantsIsFoundByThoseWhoMayReadIt(t *testing.T) {
+	s := newTerminalTenant(t)
+	session := s.opened(s.member()).Terminal.ID
+	viewer := s.b.NewToken(t, api.TokenCreate{Name: "vera", Role: "viewer"})
+	operator := s.b.NewToken(t, api.TokenCreate{Name: "olga", Role: "operator"})
+	for word, kinds := range map[string][2]string{ // for the viewer, and for the operator
+		session:             {"", "terminal"},
+		s.tenant.project.ID: {"project", "project"},
+		"acme/lab":          {"project", "project"},
+		s.tenant.org.ID:     {"organisation", "organisation"},
+		s.held.ID:           {"allocation project_allocation", "allocation project_allocation"},
+	} {
+		for i, token := range []string{viewer, operator} {
+			var got []string
+			for _, f := range answered[api.FoundList](t, s.b.Ask(t, token, http.MethodGet, "/find?q="+url.QueryEscape(word), nil)).Items {
+				got = append(got, f.Kind)
+			}
+			if strings.Join(got, " ") != kinds[i] {
+				t.Errorf("%q finds %q, want %q", word, got, kinds[i])
+			}
+		}
+		if a := s.b.Ask(t, s.tokens["tenant_admin"], http.MethodGet, "/find?q="+url.QueryEscape(word), nil); a.Code() != "role_insufficient" {
+			t.Errorf("a tenant finds %s", a.Body)
+		}
+	}
+	if a := s.b.Ask(t, viewer, http.MethodGet, "/nodes/"+session, nil); a.Code() != "node_not_found" {
+		t.Errorf("a viewer is shown a node by a terminal: %d %s", a.Status, a.Body)
+	}
+	if n := answered[api.Node](t, s.b.Ask(t, operator, http.MethodGet, "/nodes/"+session, nil)); n.ID != s.node.NodeID {
+		t.Errorf("an operator is shown %s by a terminal", n.ID)
 	}
 }

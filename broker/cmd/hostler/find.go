@@ -8,12 +8,14 @@ import (
 
 func findCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "find WORD", Short: "find a node, device, allocation, run, task or certificate by any of its names", Args: exactly("WORD"),
-		Long: `Find a node, device, allocation, run, task or certificate by any of its names: a
-serial number, MAC address, UUID, MAAS id, hostname, IP address or id, also of a BMC
-and of nodes that are deleted. The word must be the whole name, in any case. A MAC
-address and a UUID may be written with or without separators.`,
-		Example: "  hostler find 7C3K2X3\n  hostler find aabbcc001122\n  hostler find 10.0.0.7 -o json",
+		Use: "find WORD", Short: "find anything by any of its names", Args: exactly("WORD"),
+		Long: `Find a node, device, allocation, run, task, certificate, attestation, terminal session,
+organisation, project, reservation or webhook by any of its names: a serial number, MAC
+address, UUID, MAAS id, hostname, name, IP address or id, also of a BMC, of nodes that
+are deleted, and of tenants that have ended. The word must be the whole name, in any
+case. A MAC address and a UUID may be written with or without separators. Terminal
+sessions are for operators.`,
+		Example: "  hostler find 7C3K2X3\n  hostler find aabbcc001122\n  hostler find 10.0.0.7 -o json\n  hostler find acme/lab",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
 			if err != nil {
