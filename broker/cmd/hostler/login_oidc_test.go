@@ -280,6 +280,20 @@ func TestAPersonWhoseMemberEndedIsOutUntilAllowed(t *testing.T) {
 	admin("member", "deny", "oidc:ada", "--org", "secret")
 }
 
+// The broker's clock judges a token, and not what the thief's machine says.
+func TestAStolenTokenEnds(t *testing.T) {
+	t.Parallel()
+	p := newPerson(t)
+	stolen := idToken(t, p.provider, oidcprovider.Client, "ada") // for an hour
+	p.broker.Advance(59 * time.Minute)
+	for _, code := range []string{"", "token_expired"} {
+		if a := p.broker.Ask(t, stolen, http.MethodGet, "/whoami", nil); a.Code() != code {
+			t.Errorf("%d %s, want %q", a.Status, a.Body, code)
+		}
+		p.broker.Advance(2 * time.Minute)
+	}
+}
+
 func TestASignInThatOthersMayReadIsNotUsed(t *testing.T) {
 	t.Parallel()
 	p := newPerson(t)
