@@ -68,7 +68,7 @@ type AllocationPageInput struct {
 	Status string   `query:"status" maxLength:"200" doc:"one or more statuses, separated by commas"`
 	SKU    string   `query:"sku" maxLength:"63"`
 	Site   string   `query:"site" maxLength:"63"`
-	Label  []string `query:"label,explode" maxItems:"16" doc:"key=value; an allocation must match all"`
+	Label  []string `query:"label,explode" maxItems:"16" doc:"key=value; an allocation must match all. A page looks at 1000 allocations, and may have fewer than limit, or none, although next is set"`
 	Cursor string   `query:"cursor" maxLength:"64"`
 	Limit  int      `query:"limit" minimum:"0" maximum:"1000"`
 }

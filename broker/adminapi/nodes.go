@@ -57,7 +57,7 @@ type nodesInput struct {
 	Availability string `query:"availability" maxLength:"100" doc:"one or more of allocated, available, in_turnover, maintenance, held, out_of_service and unknown, separated by commas"`
 
 	MachineInput
-	Label  []string `query:"label,explode" maxItems:"16" doc:"key=value; a node must match all"`
+	Label  []string `query:"label,explode" maxItems:"16" doc:"key=value; a node must match all. A page looks at 1000 nodes, and may have fewer than limit, or none, although next is set"`
 	Cursor string   `query:"cursor" maxLength:"64"`
 	Limit  int      `query:"limit" minimum:"0" maximum:"1000"`
 }

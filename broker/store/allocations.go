@@ -98,7 +98,8 @@ type AllocationFilter struct {
 	Limit          int    // 0: 100
 }
 
-// Allocations returns a page, newest first, and the cursor of the next page ("" at the end).
+// Allocations returns a page, newest first, and the cursor of the next page ("" at the end). A page of
+// allocations with labels looks at LabelledAtOnce allocations, and may come back short.
 func (db *DB) Allocations(ctx context.Context, f AllocationFilter) (page []broker.Allocation, next string, err error) {
 	var w sqlkit.Where
 	w.Equal("project_id", f.ProjectID)
@@ -112,31 +113,11 @@ func (db *DB) Allocations(ctx context.Context, f AllocationFilter) (page []broke
 		}
 		w.Add("(requested_at, id) < (SELECT requested_at, id FROM tenant_allocations WHERE "+last+")", args...)
 	}
-	limit := cmp.Or(f.Limit, 100)
-	query := `SELECT ` + allocationColumns + ` FROM tenant_allocations` + w.String() + ` ORDER BY requested_at DESC, id DESC`
-	if len(f.Labels) == 0 { // the labels are compared here, not by the database
-		query += w.Limit(limit + 1)
-	}
-	rows, err := db.reader().QueryContext(ctx, query, w.Args...)
+	page, next, err = labelled[broker.Allocation]{
+		scan: scanAllocation, id: func(a broker.Allocation) string { return a.ID },
+		labelsOf: func(a broker.Allocation) map[string]string { return a.Labels }, want: f.Labels, limit: cmp.Or(f.Limit, 100),
+	}.page(ctx, db, `SELECT `+allocationColumns+` FROM tenant_allocations`+w.String()+` ORDER BY requested_at DESC, id DESC`, &w)
 	if err != nil {
-		return nil, "", err
-	}
-	defer rows.Close() //nolint:errcheck // Err says it
-	for rows.Next() {
-		a, err := scanAllocation(rows)
-		if err != nil {
-			return nil, "", err
-		}
-		if !hasLabels(a.Labels, f.Labels) {
-			continue
-		}
-		if len(page) == limit {
-			next = page[len(page)-1].ID
-			break
-		}
-		page = append(page, a)
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return nil, "", err
 	}
 	return page, next, db.addClaims(ctx, page)

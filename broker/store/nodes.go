@@ -184,7 +184,8 @@ func (db *DB) NameTaken(ctx context.Context, ref string, sites []string) (taken 
 	return taken, err
 }
 
-// ListNodes returns a page ordered by id, and the cursor of the next page ("" at the end).
+// ListNodes returns a page ordered by id, and the cursor of the next page ("" at the end). A page of
+// nodes with labels looks at LabelledAtOnce nodes, and may come back short.
 func (db *DB) ListNodes(ctx context.Context, f NodeFilter) (page []broker.Node, next string, err error) {
 	var w sqlkit.Where
 	sqlkit.In(&w, "site", f.Sites)
@@ -198,38 +199,10 @@ func (db *DB) ListNodes(ctx context.Context, f NodeFilter) (page []broker.Node, 
 	if f.After != "" {
 		w.Add("id > ?", f.After)
 	}
-	query := `SELECT ` + nodeColumns + ` FROM nodes` + w.String() + ` ORDER BY id`
-	if f.Limit > 0 && len(f.Labels) == 0 { // which labels a node has is not SQL's to say
-		query += w.Limit(f.Limit + 1)
-	}
-	rows, err := db.reader().QueryContext(ctx, query, w.Args...)
-	if err != nil {
-		return nil, "", err
-	}
-	defer rows.Close() //nolint:errcheck // Err says it
-	for rows.Next() {
-		n, err := scanNode(rows)
-		if err != nil {
-			return nil, "", err
-		}
-		if !hasLabels(n.Labels, f.Labels) {
-			continue
-		}
-		if f.Limit > 0 && len(page) == f.Limit {
-			return page, page[len(page)-1].ID, nil
-		}
-		page = append(page, n)
-	}
-	return page, "", rows.Err()
-}
-
-func hasLabels(has, want map[string]string) bool {
-	for k, v := range want {
-		if has[k] != v {
-			return false
-		}
-	}
-	return true
+	return labelled[broker.Node]{
+		scan: scanNode, id: func(n broker.Node) string { return n.ID },
+		labelsOf: func(n broker.Node) map[string]string { return n.Labels }, want: f.Labels, limit: f.Limit,
+	}.page(ctx, db, `SELECT `+nodeColumns+` FROM nodes`+w.String()+` ORDER BY id`, &w)
 }
 
 // CountNodes counts nodes by status.
