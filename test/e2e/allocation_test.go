@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,7 +42,7 @@ func (s *site) tenant(name string) *tenant {
 	x := &tenant{site: s, name: name, project: name + "/lab"}
 	s.hostler("org", "create", name)
 	s.hostler("project", "create", "lab", "--org", name)
-	s.hostler("quota", "set", x.project, plainSKU, "--nodes", "1", "--gpus", "0")
+	s.hostler("quota", "set", x.project, gpuSKU, "--nodes", "1", "--gpus", "8")
 	x.token = strings.TrimSpace(s.hostler("token", "create", "--name", "of-"+name, "--role", "project_member", "--project", x.project, "--reason", "a member"))
 	var members struct {
 		Items []struct {
@@ -103,7 +104,7 @@ func (x *tenant) ssh(line string) (stdout string, ok bool) {
 // moveIn has the tenant ask for a node, and log in. The other tenant's key lets nobody in.
 func (x *tenant) moveIn(other *tenant) (a allocation) {
 	x.t.Helper()
-	x.asks(&a, "allocation", "create", "--sku", plainSKU, "--nodes", "1", "--key", x.keyID, "--wait")
+	x.asks(&a, "allocation", "create", "--sku", gpuSKU, "--nodes", "1", "--key", x.keyID, "--wait")
 	if a.Status != "active" || len(a.Logins) != 1 || a.Logins[0].Hostname != node || a.Logins[0].Username != broker.AllocationAccount {
 		x.t.Fatalf("the allocation of %s is %+v", x.name, a)
 	}
@@ -149,24 +150,26 @@ func (x *tenant) moveOut(a allocation, trust string) (certificate string) {
 	return a.Certificates[0]
 }
 
-const plainSKU = "plain"
+const gpuSKU = "h100.8gpu"
 
-// left is in all that the first tenant leaves.
+// left is in all that the first tenant leaves, on disk and in the memory of the GPUs.
 const left = "secret-of-the-first"
 
-// A tenant asks, logs in with a key, leaves residue and ends; the turnover follows by itself. The next
+// A tenant asks, logs in with a key, leaves residue on disk and GPUs and ends; the turnover follows by itself. The next
 // tenant gets the same node and finds nothing, and each has a receipt of its own.
 func TestANodeGoesFromTenantToTenant(t *testing.T) {
 	s := newSite(t)
 	s.restore(installed)
-	s.plainSite()
-	s.enrol("--site", "dc1", "--sku", plainSKU)
+	s.allocationSite()
+	g := s.install("nvidia", 8)
+	s.hostler("resolver", "push", shipped, "--nodes", "all", "--version", "v1")
+	s.enrol("--site", "dc1", "--sku", gpuSKU)
 	first, second := s.tenant("acme"), s.tenant("beta")
 	trust := s.Path("trust.json")
 	write(t, trust, s.hostler("trust", "show", "-o", "json"))
 
 	a := first.moveIn(second)
-	if said, err := second.HostlerAs(s.ctx, second.token, nil, "allocation", "create", "--sku", plainSKU, "--nodes", "1", "--key", second.keyID); err == nil || !strings.Contains(err.Error(), "sku_unavailable") {
+	if said, err := second.HostlerAs(s.ctx, second.token, nil, "allocation", "create", "--sku", gpuSKU, "--nodes", "1", "--key", second.keyID); err == nil || !strings.Contains(err.Error(), "sku_unavailable") {
 		t.Errorf("the node is taken, and the second tenant is told: %s %v", said, err)
 	}
 	if _, err := second.HostlerAs(s.ctx, second.token, nil, "allocation", "show", a.ID); err == nil || !strings.Contains(err.Error(), "allocation_not_found") {
@@ -174,13 +177,19 @@ func TestANodeGoesFromTenantToTenant(t *testing.T) {
 	}
 	for _, line := range []string{
 		"echo " + left + " | tee /tmp/a /var/tmp/b /dev/shm/c ~/d", "setsid nohup sleep 86400 > /dev/null 2>&1 < /dev/null &", "ipcmk --shmem 65536",
-		"echo '* * * * * true # " + left + "' | crontab -",
+		"echo '* * * * * true # " + left + "' | crontab -", "fakegpu-tenant 8388608 " + left,
 	} {
 		if said, in := first.ssh(line); !in {
 			t.Fatalf("%s: %s", line, said)
 		}
 	}
+	if n := g.tokens(left); slices.Min(n) == 0 {
+		t.Fatalf("the memory of the GPUs holds %d tokens, so the test proves nothing of it", n)
+	}
 	one := first.moveOut(a, trust)
+	if n := g.tokens(left); slices.Max(n) != 0 {
+		t.Errorf("the memory of the GPUs still holds %d tokens", n)
+	}
 
 	b := second.moveIn(first)
 	if said, _ := second.ssh("grep -rls " + left + " /tmp /var/tmp /dev/shm /home /var/spool; pgrep -x sleep; ipcs -m | grep tenant"); said != "" {
@@ -194,8 +203,8 @@ func TestANodeGoesFromTenantToTenant(t *testing.T) {
 	}
 }
 
-// plainSite makes the site dc1, whose MAAS knows no machine, and a SKU without GPUs.
-func (s *site) plainSite() {
+// allocationSite makes the site dc1, whose MAAS knows no machine, and a SKU of eight GPUs.
+func (s *site) allocationSite() {
 	s.t.Helper()
 	region, err := lab.ServeRegion(&maassim.Region{Version: "3.6", Timing: maassim.Timing{NodeTimeout: time.Hour, ReleaseTimeout: time.Hour}})
 	if err != nil {
@@ -212,7 +221,7 @@ func (s *site) plainSite() {
 		},
 		{"site", "credentials", "dc1", "--maas-token-file", key, "--power-user", "admin", "--power-password-file", password},
 		{"site", "profile", "update", "dc1", "default", "--set", "require_hw_sync=false", "--set", "accept_system_disk=true"},
-		{"sku", "create", plainSKU},
+		{"sku", "create", gpuSKU, "--gpu-vendor", "nvidia", "--gpu-model", "H100", "--gpu-count", "8", "--gpu-memory", "16MiB"},
 	} {
 		s.hostler(args...)
 	}
