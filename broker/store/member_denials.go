@@ -10,12 +10,13 @@ import (
 	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
-// maxDenied is the most people that an organisation denies at the same time, with those of its projects.
+// maxDenied is the most people that a project, or an organisation without its projects, denies at the same time
+// before it denies only people who are its members.
 const maxDenied = 1000
 
 // DenyPerson denies a person who signs in at a place and below it, and ends the person's members there. A
-// person who is denied there already stays so. Codes: organisation_not_found, organisation_ended,
-// project_not_found, project_ended, denial_limit.
+// person who is denied there already stays so. A member is denied whatever the number of denials. Codes:
+// organisation_not_found, organisation_ended, project_not_found, project_ended, denial_limit.
 func (db *DB) DenyPerson(ctx context.Context, actor broker.Actor, m broker.Member, reason string) (denied broker.Member, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		denied, err = t.deny(ctx, actor, m, reason)
@@ -26,27 +27,23 @@ func (db *DB) DenyPerson(ctx context.Context, actor broker.Actor, m broker.Membe
 
 // deny writes the denial into the row of the person's live member at the place; without one it inserts m.
 func (t *tx) deny(ctx context.Context, actor broker.Actor, m broker.Member, reason string) (denied broker.Member, err error) {
-	o, err := t.livePlace(ctx, m.Place)
-	if err != nil {
-		return denied, err
-	}
-	var count int
-	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM members WHERE organisation_id = $1 AND denied_at > 0`, o.ID).Scan(&count); err != nil {
+	if _, err := t.livePlace(ctx, m.Place); err != nil {
 		return denied, err
 	}
 	denied, err = scanMember(t.QueryRowContext(ctx, `SELECT `+memberColumns+` FROM members
 		WHERE subject = $1 AND organisation_id = $2 AND project_id = $3 AND denied_at > 0`, m.Subject, m.Place.OrganisationID, m.Place.ProjectID))
 	there := err == nil
-	switch {
-	case err != nil && !errors.Is(err, sql.ErrNoRows):
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return denied, err
-	case !there && count >= maxDenied:
-		return denied, broker.Errorf(broker.Refused, "denial_limit",
-			"cannot deny %s: organisation %s denies %d people (lift some denials first: hostler member allow)", m.Subject, o.Name, count)
 	}
-	ended, err := t.endPerson(ctx, actor, m, reason)
+	ended, was, err := t.endPerson(ctx, actor, m, reason)
 	if err != nil || there {
 		return denied, err
+	}
+	if !was {
+		if err := t.roomToDeny(ctx, m); err != nil {
+			return denied, err
+		}
 	}
 	if denied = ended; denied.ID == "" {
 		denied = m
@@ -68,9 +65,21 @@ func (t *tx) deny(ctx context.Context, actor broker.Actor, m broker.Member, reas
 	})
 }
 
+// roomToDeny counts the denials at m's place alone, so that an admin of a project fills no other place.
+// Code: denial_limit.
+func (t *tx) roomToDeny(ctx context.Context, m broker.Member) error {
+	var count int
+	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM members WHERE organisation_id = $1 AND project_id = $2 AND denied_at > 0`,
+		m.Place.OrganisationID, m.Place.ProjectID).Scan(&count); err != nil || count < maxDenied {
+		return err
+	}
+	return broker.Errorf(broker.Refused, "denial_limit",
+		"cannot deny %s: that is no member, and %d people are denied there (lift some denials first: hostler member allow)", m.Subject, count)
+}
+
 // endPerson ends the live members of m's subject at m's place and below it, and returns the one at the
-// place itself; without an ID: there was none.
-func (t *tx) endPerson(ctx context.Context, actor broker.Actor, m broker.Member, reason string) (at broker.Member, err error) {
+// place itself; without an ID: there was none. was reports whether there was any.
+func (t *tx) endPerson(ctx context.Context, actor broker.Actor, m broker.Member, reason string) (at broker.Member, was bool, err error) {
 	var w sqlkit.Where
 	w.Add("subject = ?", m.Subject)
 	w.Equal("organisation_id", m.Place.OrganisationID)
@@ -78,18 +87,18 @@ func (t *tx) endPerson(ctx context.Context, actor broker.Actor, m broker.Member,
 	w.Add("ended_at = 0")
 	live, err := sqlkit.Collect(ctx, t, scanMember, `SELECT `+memberColumns+` FROM members`+w.String()+` ORDER BY id`, w.Args...)
 	if err != nil {
-		return at, err
+		return at, false, err
 	}
 	for _, one := range live {
 		ended, err := t.endMember(ctx, actor, one.ID, reason)
 		if err != nil {
-			return at, err
+			return at, false, err
 		}
 		if ended.Place == m.Place {
 			at = ended
 		}
 	}
-	return at, nil
+	return at, len(live) > 0, nil
 }
 
 // AllowPerson lifts the denial of a member's row. The member stays ended: the rules of the config give the

@@ -77,17 +77,44 @@ func TestAMemberWhoSignsInIsDeniedOnceEnded(t *testing.T) {
 	})
 }
 
-func TestAnOrganisationDeniesSoManyPeople(t *testing.T) {
+// Denials of made-up names fill one place. They keep no other place from denying, and no member from being ended.
+func TestAPlaceDeniesSoManyPeopleWhoAreNoMembers(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		acme := must(db.CreateOrganisation(ctx, admin, broker.Organisation{ID: "org-acme", Name: "acme"}))(t)
-		at := broker.Place{OrganisationID: acme.ID}
-		ada := must(db.AddMember(ctx, admin, broker.Member{ID: "mem-ada", Subject: "oidc:ada", Place: at, Role: broker.RoleProjectViewer}))(t)
-		for i := range 1000 {
-			ok(t, store.Exec(ctx, db, `INSERT INTO members (id, subject, organisation_id, project_id, role, created_at, ended_at, denied_at)
-				VALUES ($1, $1, $2, '', '', 1, 1, 1)`, fmt.Sprintf("mem-%d", i), acme.ID))
+		whole := broker.Place{OrganisationID: acme.ID}
+		lab := must(db.CreateProject(ctx, admin, broker.Project{ID: "prj-lab", OrganisationID: acme.ID, Name: "lab"}))(t).Place()
+		shop := must(db.CreateProject(ctx, admin, broker.Project{ID: "prj-shop", OrganisationID: acme.ID, Name: "shop"}))(t).Place()
+		fill := func(at broker.Place) {
+			for i := range 1000 {
+				ok(t, store.Exec(ctx, db, `INSERT INTO members (id, subject, organisation_id, project_id, role, created_at, ended_at, denied_at)
+					VALUES ($1, $1, $2, $3, '', 1, 1, 1)`, fmt.Sprintf("oidc:%s-%d", at.ProjectID, i), acme.ID, at.ProjectID))
+			}
 		}
-		refused(t, second(db.EndMember(ctx, admin, ada.ID, "left")), "denial_limit")
-		must(db.AllowPerson(ctx, admin, "mem-7", "room"))(t)
-		must(db.EndMember(ctx, admin, ada.ID, "left"))(t)
+		one := func(name string, at broker.Place) broker.Member {
+			return broker.Member{ID: "mem-" + name + at.ProjectID, Subject: "oidc:" + name, Place: at, Role: broker.RoleProjectMember}
+		}
+
+		fill(lab)
+		ada := must(db.AddMember(ctx, admin, one("ada", lab)))(t)
+		must(db.AddMember(ctx, admin, one("bob", lab)))(t)
+		if m := must(db.EndMember(ctx, admin, ada.ID, "left"))(t); m.DeniedAt.IsZero() || m.EndedAt.IsZero() {
+			t.Errorf("a member of a full project: %+v", m)
+		}
+		must(db.DenyPerson(ctx, admin, one("bob", lab), "left"))(t)
+		refused(t, second(db.DenyPerson(ctx, admin, one("eve", lab), "left")), "denial_limit")
+		for _, at := range []broker.Place{shop, whole} {
+			must(db.DenyPerson(ctx, admin, one("eve", at), "left"))(t)
+		}
+
+		fill(whole)
+		must(db.AddMember(ctx, admin, one("cy", shop)))(t)
+		must(db.DenyPerson(ctx, admin, one("cy", whole), "left"))(t) // a member below it
+		refused(t, second(db.DenyPerson(ctx, admin, one("dan", whole), "left")), "denial_limit")
+		for i := range 2 { // eve and cy are denied, too
+			must(db.AllowPerson(ctx, admin, fmt.Sprintf("oidc:-%d", i), "room"))(t)
+		}
+		refused(t, second(db.DenyPerson(ctx, admin, one("dan", whole), "left")), "denial_limit")
+		must(db.AllowPerson(ctx, admin, "oidc:-2", "room"))(t)
+		must(db.DenyPerson(ctx, admin, one("dan", whole), "left"))(t)
 	})
 }

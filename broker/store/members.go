@@ -193,8 +193,7 @@ func (t *tx) endTokens(ctx context.Context, actor broker.Actor, m broker.Member,
 }
 
 // EndMember ends a member, the member's keys and tokens, and denies a person who signs in. Ending a member
-// again ends only tokens that a broker of the release before made since then. Codes: member_not_found,
-// denial_limit.
+// again ends only tokens that a broker of the release before made since then. Code: member_not_found.
 func (db *DB) EndMember(ctx context.Context, actor broker.Actor, id, reason string) (m broker.Member, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		m, err = t.liveMember(ctx, id, "")

@@ -60,8 +60,8 @@ func (d *Directory) AddMember(
 	return d.db.AddMember(ctx, actor, m)
 }
 
-// EndMember ends a member, the member's keys and tokens, and denies a person who signs in. Codes:
-// member_not_found, denial_limit.
+// EndMember ends a member, the member's keys and tokens, and denies a person who signs in. Code:
+// member_not_found.
 func (d *Directory) EndMember(ctx context.Context, actor broker.Actor, id, reason string) (broker.Member, error) {
 	return d.db.EndMember(ctx, actor, id, reason)
 }
