@@ -31,20 +31,21 @@ func (a *app) keepSignedIn(ctx context.Context, routes terminalRoutes, id string
 	}
 }
 
-// showRenewed calls show with each ID token that is another than the one before, until ctx ends. What fails
-// is tried again at the next look.
+// showRenewed calls show at its start, and with each ID token that is another than the one shown before, until
+// ctx ends. What fails is tried again at the next look. The token that opened the session may have been renewed
+// since then: so the first one is shown, too.
 func showRenewed(
 	ctx context.Context, look <-chan time.Time, token func(context.Context) (string, error), show func(context.Context) error,
 ) {
-	last, _ := token(ctx)
+	last := ""
 	for {
+		if now, err := token(ctx); err == nil && now != last && show(ctx) == nil {
+			last = now
+		}
 		select {
 		case <-ctx.Done():
 			return
 		case <-look:
-		}
-		if now, err := token(ctx); err == nil && now != last && show(ctx) == nil {
-			last = now
 		}
 	}
 }
