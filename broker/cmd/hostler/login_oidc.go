@@ -75,7 +75,7 @@ func (a *app) loginByCode(ctx context.Context, path, name string, file *clientfi
 		return err
 	}
 	if err := a.saveSignIn(ctx, path, name, file, kept); err != nil {
-		return broker.Errorf(broker.Internal, "config_unwritable", "cannot write context %s: %v", name, err)
+		return err
 	}
 	a.contacted = &contacted{api: remote, path: path}
 	return a.show(who, []string{name}, func(p *render.Page) {
@@ -101,16 +101,23 @@ func (a *app) showCode(issuer string, at *signin.Attempt) {
 	}
 }
 
-// saveSignIn writes the context: the sign-in first, so that a client file never names a missing one.
+// saveSignIn writes the context: the sign-in first, so that a client file never names a missing one. Codes:
+// sign_in_busy, config_unwritable.
 func (a *app) saveSignIn(ctx context.Context, path, name string, file *clientfile.File, kept *clientfile.SignIn) error {
+	unwritable := func(err error) error {
+		return broker.Errorf(broker.Internal, "config_unwritable", "cannot write context %s: %v", name, err)
+	}
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
+		return unwritable(err)
 	}
 	if err := signin.Open(filepath.Join(dir, file.SignInFile), a.now).Keep(ctx, kept); err != nil {
 		return err
 	}
-	return saveFile(path, name, file)
+	if err := saveFile(path, name, file); err != nil {
+		return unwritable(err)
+	}
+	return nil
 }
 
 // knownBroker finds the broker of the context to sign in to again: the one named, or the current one.

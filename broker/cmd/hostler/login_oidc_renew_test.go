@@ -4,11 +4,17 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/clientfile"
 	"github.com/hostler/hostler/broker/cmd/hostler/signin"
 )
 
@@ -63,6 +69,12 @@ func TestARenewalThatIsCutOffIsToldOf(t *testing.T) {
 		t.Error("the file does not have it")
 	}
 	p.answering(func() {})
+	cut := p.kept().RenewingSince
+	p.provider.Away.Store(true) // an answer that decides nothing keeps the mark
+	if _, err := p.session().Token(t.Context()); err != nil || !p.kept().RenewingSince.Equal(cut) {
+		t.Errorf("while the provider is away: %v, %v", p.kept().RenewingSince, err)
+	}
+	p.provider.Away.Store(false)
 	for range 2 {
 		status, _, said := p.run(nil, "project", "list")
 		if status != exitRefused || !strings.Contains(said, "sign_in_refused: cannot sign in: the provider does not renew the sign-in. The renewal of 20") ||
@@ -109,5 +121,36 @@ func TestProgramsThatRenewAtOnceRenewOnce(t *testing.T) {
 	p.ahead = 3 * time.Hour
 	if _, err := p.session().Token(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+// A login that cannot save its sign-in says why: another program holds it, Ctrl-C, or a file in the way.
+func TestALoginSaysWhyItSavedNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	held, err := os.Create(filepath.Join(dir, "dc1.sign-in.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = held.Close() }()
+	if err := syscall.Flock(int(held.Fd()), syscall.LOCK_EX); err != nil {
+		t.Fatal(err)
+	}
+	save := func(ctx context.Context, path string) error {
+		return (&app{}).saveSignIn(ctx, path, "dc1", &clientfile.File{SignInFile: "dc1.sign-in"}, &clientfile.SignIn{})
+	}
+	path := filepath.Join(dir, "dc1.yaml")
+	synctest.Test(t, func(t *testing.T) {
+		if err := save(t.Context(), path); broker.AsError(err).Code != "sign_in_busy" {
+			t.Errorf("held by another program: %v", err)
+		}
+		interrupted, stop := context.WithCancel(t.Context())
+		stop()
+		if err := save(interrupted, path); !errors.Is(err, context.Canceled) {
+			t.Errorf("Ctrl-C: %v", err)
+		}
+	})
+	if err := save(t.Context(), filepath.Join(held.Name(), "below", "dc1.yaml")); broker.AsError(err).Code != "config_unwritable" {
+		t.Errorf("a file in place of the folder: %v", err)
 	}
 }

@@ -103,20 +103,24 @@ func idOf(kept *clientfile.SignIn) string {
 
 // renew gets a new ID token, and writes it with the refresh token that the provider gave in place of the
 // one in the file. The file is written before the provider is asked, too: a file that cannot be written
-// costs no refresh token, and a program that is killed meanwhile leaves a mark.
+// costs no refresh token, and a program that is killed meanwhile leaves a mark. The mark of an earlier renewal
+// stays until one succeeds.
 func (s *Session) renew(ctx context.Context, kept *clientfile.SignIn) error {
 	lost := kept.RenewingSince
 	kept.RenewingSince = s.now().UTC().Truncate(time.Second)
 	if err := s.write(kept); err != nil {
 		return err
 	}
-	known, err := ask(ctx, kept)
+	token, known, err := ask(ctx, kept)
 	if !known {
 		return err
 	}
-	kept.RenewingSince = time.Time{}
-	if broker.AsError(err).Code == "sign_in_refused" && !lost.IsZero() {
-		kept.RenewingSince = lost
+	kept.RenewingSince = lost
+	switch {
+	case err == nil:
+		kept.RenewingSince = time.Time{}
+		err = take(kept, token)
+	case broker.AsError(err).Code == "sign_in_refused" && !lost.IsZero():
 		err = broker.Errorf(broker.Unauthorized, "sign_in_refused", "cannot sign in: the provider does not renew the sign-in. "+
 			"The renewal of %s was cut off, and the provider may have replaced the refresh token then (sign in again: hostler login --oidc)",
 			lost.Format(time.RFC3339))
@@ -130,20 +134,19 @@ func (s *Session) renew(ctx context.Context, kept *clientfile.SignIn) error {
 // ask asks the provider for a renewal. known reports whether the provider's answer arrived: without it
 // nobody knows which refresh token counts. The provider is asked to the end although ctx ends, for
 // answerWithin.
-func ask(ctx context.Context, kept *clientfile.SignIn) (known bool, err error) {
+func ask(ctx context.Context, kept *clientfile.SignIn) (token *oauth2.Token, known bool, err error) {
 	client, err := newHTTP(kept.CA)
 	if err != nil {
-		return true, err
+		return nil, true, err
 	}
 	config := configOf(kept.ClientID, kept.TokenEndpoint, kept.Scopes)
 	asking, end := context.WithCancel(context.WithValue(context.WithoutCancel(ctx), oauth2.HTTPClient, client))
 	defer end()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(answerWithin, end) })()
-	token, err := config.TokenSource(asking, &oauth2.Token{RefreshToken: kept.RefreshToken}).Token()
-	if err != nil {
-		return decided(err), inWords(asking, err)
+	if token, err = config.TokenSource(asking, &oauth2.Token{RefreshToken: kept.RefreshToken}).Token(); err != nil {
+		return nil, decided(err), inWords(asking, err)
 	}
-	return true, take(kept, token)
+	return token, true, nil
 }
 
 // decided reports whether the provider has answered that it renews nothing. A fault of the provider, or of a
