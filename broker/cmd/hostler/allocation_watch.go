@@ -23,8 +23,8 @@ func allocationWatchCommand(a *app) *cobra.Command {
 		Long: `Follow an allocation until it is active, released, failed or release_failed: until
 its status no longer changes by itself. The exit status is 0 if it is active or
 released. The command follows the events of the project, and reads the allocation
-when the stream begins and at each event of the allocation. While the broker is away
-the command says so and tries again, for up to a minute.`,
+when the stream begins, at each event of the allocation and every 30 seconds. While the
+broker is away the command says so and tries again, for up to a minute.`,
 		Example: "  hostler allocation watch alc-019c4e6a2f1k7m2q4s6t8w --timeout 1h",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()
@@ -46,7 +46,9 @@ the command says so and tries again, for up to a minute.`,
 func (a *app) watchAllocation(ctx context.Context, remote *client.Client, project, id string, timeout time.Duration) error {
 	waiting, cancel := within(ctx, timeout)
 	defer cancel()
-	w := &allocationWatch{app: a, remote: remote, project: project, id: id, begun: a.now(), progress: a.progress()}
+	again := time.NewTicker(lookAgain)
+	defer again.Stop()
+	w := &allocationWatch{app: a, remote: remote, project: project, id: id, begun: a.now(), progress: a.progress(), again: again.C}
 	stop := w.redraw()
 	err := w.follow(waiting)
 	stop()
@@ -65,8 +67,13 @@ func (a *app) watchAllocation(ctx context.Context, remote *client.Client, projec
 	return broker.Errorf(broker.Internal, w.last.Code, "allocation %s is %s: %s", id, w.last.Status, w.last.Message)
 }
 
-// withoutStream is how often an allocation is read while the broker has no place for another stream.
-const withoutStream = 5 * time.Second
+const (
+	// withoutStream is how often an allocation is read while the broker has no place for another stream.
+	withoutStream = 5 * time.Second
+	// lookAgain is how often an allocation is read although no event came: the broker may have events that no
+	// stream has yet.
+	lookAgain = 30 * time.Second
+)
 
 // errSettled ends a watch: the status no longer changes by itself.
 var errSettled = errors.New("settled")
@@ -77,6 +84,10 @@ type allocationWatch struct {
 	remote      *client.Client
 	project, id string // the project may be empty, see allocationOf
 	begun       time.Time
+	again       <-chan time.Time // when the allocation is read although no event came
+
+	looking sync.Mutex // one look at a time, so that no earlier answer replaces a later one
+	settled bool       // guarded by looking
 
 	mu       sync.Mutex // the live line is redrawn by a goroutine
 	progress *progress
@@ -86,6 +97,35 @@ type allocationWatch struct {
 
 // follow returns errSettled, or why the watch ended before.
 func (w *allocationWatch) follow(ctx context.Context) error {
+	ctx, end := context.WithCancelCause(ctx)
+	var looks sync.WaitGroup
+	looks.Go(func() { end(w.lookAgain(ctx)) })
+	err := w.stream(ctx)
+	if errors.Is(context.Cause(ctx), errSettled) {
+		err = errSettled
+	}
+	end(nil)
+	looks.Wait()
+	return err
+}
+
+// lookAgain reads the allocation at each tick, until ctx ends or the allocation is settled. The stream tells
+// what else fails.
+func (w *allocationWatch) lookAgain(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-w.again:
+		}
+		if err := w.look(ctx); errors.Is(err, errSettled) {
+			return err
+		}
+	}
+}
+
+// stream reads the allocation when a stream begins, and at each of its events.
+func (w *allocationWatch) stream(ctx context.Context) error {
 	if w.project == "" { // the stream is one of the allocation's project
 		if err := w.look(ctx); err != nil {
 			return err
@@ -123,6 +163,11 @@ func (w *allocationWatch) follow(ctx context.Context) error {
 
 // look reads the allocation. errSettled: its status no longer changes by itself.
 func (w *allocationWatch) look(ctx context.Context) error {
+	w.looking.Lock()
+	defer w.looking.Unlock()
+	if w.settled {
+		return errSettled
+	}
 	v, err := allocationOf(ctx, w.remote, w.project, w.id)
 	if err != nil {
 		return err
@@ -135,10 +180,13 @@ func (w *allocationWatch) look(ctx context.Context) error {
 		w.draw()
 		return nil
 	}
+	w.settled = true
 	return errSettled
 }
 
 func (w *allocationWatch) projectID() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	if w.last == nil {
 		return ""
 	}

@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"errors"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
@@ -110,6 +113,36 @@ func TestAWatchReadsAnAllocationWhenTheStreamBringsNews(t *testing.T) {
 				t.Errorf("it said %q, want %q", said, c.said)
 			}
 		})
+	}
+}
+
+// A stream that brings nothing keeps nobody waiting: the allocation is read from time to time, too.
+func TestAWatchReadsAnAllocationWithoutNews(t *testing.T) {
+	b := newFakeBroker(t)
+	b.answer(watched, http.StatusOK, allocationIn("releasing"), allocationIn("released"))
+	b.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/events") {
+			b.ServeHTTP(w, r)
+			return
+		}
+		_, _ = io.WriteString(w, hello)
+		_ = http.NewResponseController(w).Flush()
+		<-r.Context().Done()
+	})
+	dir := t.TempDir()
+	if err := b.writeClient(dir); err != nil {
+		t.Fatal(err)
+	}
+	a := &app{processEnv: nowhere(new(bytes.Buffer), new(bytes.Buffer)), config: dir + "/client.yaml"}
+	remote, err := a.connect()
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := make(chan time.Time, 1)
+	again <- testNow
+	w := &allocationWatch{app: a, remote: remote, project: "lab", id: "alc-1", begun: testNow, progress: a.progress(), again: again}
+	if err := w.follow(t.Context()); !errors.Is(err, errSettled) || w.last.Status != "released" {
+		t.Errorf("%v, %+v", err, w.last)
 	}
 }
 
