@@ -149,7 +149,8 @@ func memberShowCommand(a *app) *cobra.Command {
 
 func memberEndCommand(a *app) *cobra.Command {
 	return endCommand(a, "member", "MEMBER", "member", "mem-019c4e6a2f1k7m2q4s6t8w", `End a member. The member's keys and tokens end with it. The record stays. A person who
-signs in (oidc:SUBJECT) is denied as well: see hostler member deny.`,
+signs in (oidc:SUBJECT) is denied as well: see hostler member deny. The keys stay on the
+nodes of allocations that are active, until those are released.`,
 		func(c *cobra.Command, id, reason string) error {
 			remote, err := a.connect()
 			if err != nil {
@@ -173,7 +174,9 @@ rules of the broker's config give. The person's members and keys there end, and 
 requests that are being answered. hostler member list shows who is denied, and why.
 
 A denial in a project leaves a role of the whole organisation alone: deny such a person
-in the organisation. A denial does not end the operator tokens that the person made.`,
+in the organisation. A denial does not end the operator tokens that the person made, and
+leaves the person's SSH keys on the nodes of allocations that are active. To end that
+access, too, release those allocations: hostler allocation release.`,
 		Example: "  hostler member deny oidc:248289761001 --org acme --reason 'left the company' --yes",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needReason(d.Reason); err != nil {
