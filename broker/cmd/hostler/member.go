@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -200,6 +201,10 @@ access, too, release those allocations: hostler allocation release.`,
 			m, err := deny(c.Context(), place, d)
 			if err != nil {
 				return err
+			}
+			if m.Role == "" && strings.Contains(m.Subject, "@") {
+				a.note("%s is no member, and looks like an email address. An address denies nobody, unless the provider's subjects are "+
+					"addresses (see the person's name in hostler member list, or the actor of row sign_in in the audit log)", m.Subject)
 			}
 			return a.showMember(m)
 		},
