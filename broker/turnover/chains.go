@@ -41,6 +41,9 @@ func (c *Chains) Of(m Mode) (chain.Chain[Turnover], bool) {
 	return chain.Chain[Turnover]{}, false
 }
 
+// form is the form of the state of all lists. Form 1 has the image that was asked for.
+const form = 1
+
 // SoftReset cleans a node without a new system.
 func (c *Chains) SoftReset() chain.Chain[Turnover] {
 	stages := []stage{
@@ -80,7 +83,7 @@ func (c *Chains) SoftReset() chain.Chain[Turnover] {
 	for i, s := range stages[rotated:] {
 		stages[rotated+i] = c.refuseConflict(s)
 	}
-	return chain.Chain[Turnover]{Kind: SoftReset.Kind(), Failing: c.diagnose, Stages: stages}
+	return chain.Chain[Turnover]{Kind: SoftReset.Kind(), Form: form, Failing: c.diagnose, Stages: stages}
 }
 
 // StorageCleanup empties a node's storage between two uses. The node stays in service and is not
@@ -88,7 +91,7 @@ func (c *Chains) SoftReset() chain.Chain[Turnover] {
 // it is found unclean, or if the run begins work and then fails or is cancelled before the
 // inspection has ended.
 func (c *Chains) StorageCleanup() chain.Chain[Turnover] {
-	return chain.Chain[Turnover]{Kind: StorageCleanup.Kind(), Stages: []stage{
+	return chain.Chain[Turnover]{Kind: StorageCleanup.Kind(), Form: form, Stages: []stage{
 		{
 			Name: "cleanup_storage", Do: c.quarantineOnFailure(c.cleanVacant, "node.storage_cleanup"), Undo: c.quarantineUninspected,
 			Retry: retries("cleanup_storage"), Limit: keptWithin("node.storage_cleanup"), About: aboutCleanup,

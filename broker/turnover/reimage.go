@@ -66,7 +66,7 @@ func (c *Chains) Reimage() chain.Chain[Turnover] {
 	} {
 		stages = append(stages, c.refuseConflict(c.refuseFormerSystem(s)))
 	}
-	return chain.Chain[Turnover]{Kind: Reimage.Kind(), Probe: c.probe, Failing: c.diagnose, Stages: stages}
+	return chain.Chain[Turnover]{Kind: Reimage.Kind(), Form: form, Probe: c.probe, Failing: c.diagnose, Stages: stages}
 }
 
 // machineOf is the part of a turnover that package onboarding works on.

@@ -71,7 +71,7 @@ func (c *Chains) FullDecommission() chain.Chain[Turnover] {
 		c.onMachine(c.MAAS.RemoveRecord()),
 	}
 	return chain.Chain[Turnover]{
-		Kind: FullDecommission.Kind(), Probe: c.probe, Failing: c.diagnose,
+		Kind: FullDecommission.Kind(), Form: form, Probe: c.probe, Failing: c.diagnose,
 		Stages: slices.Concat(before, release, []stage{certify}, after),
 		Former: [][]stage{slices.Concat(before, []stage{certify}, release, after)},
 	}
