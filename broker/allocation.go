@@ -31,11 +31,16 @@ func (s AllocationStatus) Ended() bool { return s == AllocationReleased || s == 
 // AllocationKeysRefused is the code of an allocation that failed because no node accepts its SSH keys.
 const AllocationKeysRefused = "ssh_keys_refused"
 
+// AllocationImageNotInstalled is the code of an allocation that failed because a node did not get its image.
+const AllocationImageNotInstalled = "image_not_installed"
+
 // Failure describes a failure to the tenant, with the next action. Empty: nothing failed.
 func (a Allocation) Failure() string {
 	switch {
 	case a.Status == AllocationFailed && a.Code == AllocationKeysRefused:
 		return "the SSH server of a node accepts none of the keys, and the allocation holds no node (ask again with a key of another type, such as ssh-ed25519, or with a longer RSA key)"
+	case a.Status == AllocationFailed && a.Code == AllocationImageNotInstalled:
+		return "the image could not be installed on the nodes, and the allocation holds none (ask again, or without an image; if that fails too, tell the platform's operators the id and the code)"
 	case a.Status == AllocationFailed:
 		return "the nodes could not be made ready, and the allocation holds none (ask again; if that fails too, tell the platform's operators the id and the code)"
 	case a.Status == AllocationReleaseFailed:

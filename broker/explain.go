@@ -12,6 +12,7 @@ import (
 type JudgedNode struct {
 	ID, Hostname, Site string
 	Image              string // that is installed; empty: not known
+	Installable        bool   // MAAS can install another one
 	Reasons            []Reason
 }
 
@@ -21,6 +22,7 @@ type Explanation struct {
 	Site          string // of the nodes that would be claimed; empty: the request would be refused
 	Refusal       *Error // nil: the request would find its nodes
 	Fit, DoNotFit int
+	Reimages      int               // of the nodes that fit, those that get the image first
 	Sites         []ExplainedSite   // by name
 	Reasons       []ExplainedReason // the most frequent first
 }
@@ -48,7 +50,7 @@ const maxExamples = 10
 const (
 	SiteNotOffered    = "site_not_offered"    // the SKU is not offered at the node's site
 	Reserved          = "reserved"            // as many nodes are kept for other projects as have this reason
-	ImageNotInstalled = "image_not_installed" // the node has another image, or one that is not known
+	ImageNotInstalled = "image_not_installed" // the node has another image, or one that is not known, and MAAS cannot install one
 )
 
 // Free counts the nodes of a SKU that may be handed out, by site, where the SKU is offered.
@@ -90,6 +92,7 @@ func (s SKU) reserve(nodes []JudgedNode, kept Kept, projectID string) []JudgedNo
 // ordered by site, as a placement looks at them.
 func Explain(s SKU, r AllocationRequest, nodes []JudgedNode, kept Kept, projectID string) (out Explanation) {
 	reasons, sites := map[string]*ExplainedReason{}, map[string]*ExplainedSite{}
+	installed := map[string]int{} // by site, the nodes that fit as they are
 	for _, n := range s.reserve(nodes, kept, projectID) {
 		at := sites[n.Site]
 		if at == nil {
@@ -102,9 +105,16 @@ func Explain(s SKU, r AllocationRequest, nodes []JudgedNode, kept Kept, projectI
 				Code: SiteNotOffered, Next: fmt.Sprintf("offer the SKU there (hostler sku update %s --site %s, with its other sites)", s.ID, n.Site),
 			})
 		}
-		if r.Image != "" && n.Image != ImageName(r.Image) {
-			against = append(slices.Clone(against), Reason{Code: ImageNotInstalled, Next: fmt.Sprintf(
-				"install it (hostler decommission start %s --mode reimage --image %s --reason R)", n.ID, r.Image)})
+		other := r.Image != "" && n.Image != ImageName(r.Image)
+		if other && !n.Installable {
+			against = append(slices.Clone(against), Reason{
+				Code: ImageNotInstalled, Next: "ask without an image: only MAAS installs one, and the node is bound to no machine in MAAS",
+			})
+		}
+		if len(against) == 0 && other {
+			out.Reimages++
+		} else if len(against) == 0 {
+			installed[n.Site]++
 		}
 		if len(against) == 0 {
 			at.Fit++
@@ -132,7 +142,7 @@ func Explain(s SKU, r AllocationRequest, nodes []JudgedNode, kept Kept, projectI
 		out.Reasons = append(out.Reasons, *reasons[code])
 	}
 	slices.SortStableFunc(out.Reasons, func(a, b ExplainedReason) int { return b.Nodes - a.Nodes })
-	out.place(s, r)
+	out.place(s, r, installed)
 	return out
 }
 
@@ -144,13 +154,19 @@ func (e *ExplainedReason) add(n JudgedNode, why Reason) {
 }
 
 // place sets the site of the nodes that would be claimed, or the refusal. A placement claims all nodes at
-// the first site that has enough.
-func (e *Explanation) place(s SKU, r AllocationRequest) {
+// the first site that has enough; first of all, where enough need no reimage.
+func (e *Explanation) place(s SKU, r AllocationRequest, installed map[string]int) {
 	if err := cmp.Or(s.Offers(r), s.Places(r)); err != nil {
 		e.Refusal = AsError(err)
 		return
 	}
 	var have []string
+	for _, at := range e.Sites {
+		if installed[at.Site] >= r.Nodes {
+			e.Site = at.Site
+			return
+		}
+	}
 	for _, at := range e.Sites {
 		if at.Fit >= r.Nodes {
 			e.Site = at.Site

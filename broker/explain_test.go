@@ -50,10 +50,19 @@ func TestAnExplanationCountsNodesByReason(t *testing.T) {
 		if got := fmt.Sprint(e.Sites); got != want || e.Refusal != nil {
 			t.Errorf("%s: %s, %v, want %s", image, got, e.Refusal, want)
 		}
-		if r := e.Reasons[0]; r.Code != "image_not_installed" || r.Nodes != 5 || !strings.Contains(r.Examples[4].Next, "start n-6 --mode reimage --image "+image) {
+		if r := e.Reasons[0]; r.Code != "image_not_installed" || r.Nodes != 5 || !strings.Contains(r.Examples[4].Next, "ask without an image") {
 			t.Errorf("%s: %+v", image, r)
 		}
 	}
+	nodes[1].Installable, nodes[3].Installable = true, true // the first of them does not fit for other reasons
+	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 2, Image: "noble"}, nodes, Kept{}, ""); e.Site != "dc2" || e.Fit != 2 || e.Reimages != 1 || e.Reasons[0].Nodes != 3 {
+		t.Errorf("one node is reimaged: %+v", e)
+	}
+	nodes[0].Installable = true
+	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1, Image: "noble"}, nodes, Kept{}, ""); e.Site != "dc2" || e.Reimages != 2 {
+		t.Errorf("the site whose node has the image goes first: %+v", e)
+	}
+	nodes[0].Installable, nodes[1].Installable, nodes[3].Installable = false, false, false
 	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 2, Image: "noble"}, nodes, Kept{}, ""); e.Refusal == nil || !strings.Contains(e.Refusal.Message, "no site has 2 nodes with image noble free") {
 		t.Errorf("%+v", e)
 	}

@@ -124,7 +124,8 @@ func (a *API) explainAllocation(ctx context.Context, in *explainAllocationInput)
 	}
 	e := broker.Explain(s, broker.AllocationRequest{SKU: s.ID, Nodes: in.Nodes, Site: in.Site, Image: in.Image}, nodes, kept, asks.ID)
 	out := &api.AllocationExplanation{
-		SKU: s.ID, Nodes: in.Nodes, Image: in.Image, WouldFit: e.Refusal == nil, Site: e.Site, Fit: e.Fit, DoNotFit: e.DoNotFit,
+		SKU: s.ID, Nodes: in.Nodes, Image: in.Image, WouldFit: e.Refusal == nil, Site: e.Site,
+		Fit: e.Fit, DoNotFit: e.DoNotFit, Reimages: e.Reimages,
 		Sites: resources(e.Sites, func(c broker.ExplainedSite) api.AllocationSiteCounts { return api.AllocationSiteCounts(c) }),
 		Reasons: resources(e.Reasons, func(r broker.ExplainedReason) api.AllocationReason {
 			return api.AllocationReason{Code: r.Code, Nodes: r.Nodes, Examples: resources(r.Examples, explainedNode)}

@@ -26,6 +26,9 @@ type Work struct {
 	Faults []broker.ProvisionFault `json:"faults,omitempty"`
 	// HoldAfter is from how many such failures in a row on a node is held.
 	HoldAfter int `json:"hold_after,omitempty"`
+	// Installing are the nodes for which this run has begun a reimage. A reimage that ends without the image is
+	// not begun again.
+	Installing []string `json:"installing,omitempty"`
 	// Begun are the nodes whose turnover this run has begun. A turnover that ends without a
 	// certificate is not begun again by the same run.
 	Begun []string `json:"begun,omitempty"`
@@ -72,6 +75,10 @@ type Records interface {
 	// says why the turnover has not begun: another run has taken the node meanwhile, or the site has no
 	// place for another turnover; empty: it has begun. Codes: those of turnover.New.
 	TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) (waits string, err error)
+	// HaveImage are the nodes of an allocation that have the image that was asked for.
+	HaveImage(ctx context.Context, a broker.Allocation) (map[string]bool, error)
+	// Install begins a reimage of a node with the image of an allocation. waits and codes: as of TurnOver.
+	Install(ctx context.Context, a broker.Allocation, nodeID string) (waits string, err error)
 	// Replaced reports whether a reimage is about to begin in place of one of these runs, which the node's
 	// silence has stopped, or was cancelled for that.
 	Replaced(ctx context.Context, nodeID string, runIDs []string) (bool, error)
@@ -107,6 +114,7 @@ type Change struct {
 const (
 	CodeKeyNotFound           = "ssh_key_not_found"
 	CodeKeysRefused           = broker.AllocationKeysRefused
+	CodeImageNotInstalled     = broker.AllocationImageNotInstalled
 	CodeNodeNotReady          = "node_not_ready"
 	CodeProvisioningCancelled = "provisioning_cancelled"
 	CodeCleaningFailed        = "cleaning_failed"

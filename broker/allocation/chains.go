@@ -43,6 +43,13 @@ const (
 func (c *Chains) Provision() chain.Chain[Work] {
 	return chain.Chain[Work]{Kind: broker.ProvisionKind, Stages: []stage{
 		{
+			Name: "install_image", Do: c.in(unprovisioned, c.installImage), Undo: c.cancelProvision, Retry: again,
+			About: about("each node without the image that was asked for: a reimage", "all that is on these nodes", time.Minute),
+			Rescue: []stage{{
+				Name: "fail_without_image", Do: c.in(unprovisioned, c.failWithoutImage), Retry: again, Then: "install_image",
+			}},
+		},
+		{
 			Name: "provision_users", Do: c.in(unprovisioned, c.provisionUsers), Undo: c.cancelProvision, Retry: again,
 			Limit: taskLimit("allocation.provision_user", "allocation.check_login"),
 			About: about("each node: the tenant's account, with its SSH keys, and the proof that they let in", "", time.Minute),

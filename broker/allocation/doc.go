@@ -1,6 +1,9 @@
 // Package allocation hands nodes to a project, and takes them back with proof: the chains
 // allocation.provision and allocation.release, each for one allocation with all its nodes.
 //
+// Where an image was asked for, provision first has each node reimaged that has another one. The reimage is a
+// turnover: the node comes back on a certificate, and stays with the allocation meanwhile.
+//
 // Provision makes the tenant's account on each node by a signed task, and the allocation active. If
 // a node cannot be given, the allocation fails. Each node on which the account may be, or whose agent
 // could not make it, is turned over.
@@ -14,7 +17,7 @@
 //
 // Each stage goes by the allocation's status, not by what the run remembers: a broker may die after a
 // status was reached and before the run is saved, and the nodes of a released allocation may be another
-// tenant's a moment later. The code of a failed allocation is one of five, because the tenant sees it.
+// tenant's a moment later. The code of a failed allocation is one of six, because the tenant sees it.
 // The run and the audit log have the failure itself.
 //
 // Status and claims are the store's (broker.TransitionAllocation judges), and so is the judgement

@@ -54,6 +54,9 @@ type world struct {
 	// replaces is a node whose stopped turnover a reimage is about to replace.
 	replaces string
 	taken    bool                // a turnover has taken a node by force
+	images   map[string]string   // by node, the installed image
+	installs map[string]string   // by node, the image that a reimage is to install
+	forgets  bool                // reimages install another image than the one that was asked for
 	proven   []string            // logins, as NODE at ADDRESS
 	ended    []allocation.Change // statuses that ended a provisioning
 	// atHolder is called once, at the next look at a node's run.
@@ -69,7 +72,7 @@ type proof struct {
 func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{
-		TB: t, clock: chaintest.NewClock(), all: map[string]*broker.Allocation{}, keys: []string{"ssh-ed25519 AAAA"}, proofs: map[string]proof{},
+		TB: t, clock: chaintest.NewClock(), images: map[string]string{}, installs: map[string]string{}, all: map[string]*broker.Allocation{}, keys: []string{"ssh-ed25519 AAAA"}, proofs: map[string]proof{},
 	}
 	w.book = turnovertest.New(t, w.clock.Now)
 	w.store = chaintest.NewMemory(w.clock.Now)
@@ -105,6 +108,9 @@ func (e enabled) Enable(ctx context.Context, nodeID, runID, certificateID string
 	err := e.Book.Enable(ctx, nodeID, runID, certificateID, lifts)
 	if err == nil {
 		e.w.proofs[nodeID] = proof{certificateID, e.w.clock.Now()}
+		if image := e.w.installs[nodeID]; image != "" && !e.w.forgets {
+			e.w.images[nodeID] = image
+		}
 	}
 	return err
 }
@@ -227,6 +233,9 @@ func (w *world) clean(id string) {
 
 func (w *world) Request(ctx context.Context, t taskstage.Task) (broker.Task, error) {
 	if t.Type == "allocation.provision_user" {
+		if a := w.all[w.of(t.NodeID)]; a != nil && a.Image != "" && w.images[t.NodeID] != a.Image {
+			w.Errorf("an account is made on node %s with image %q, and %s was asked for", t.NodeID, w.images[t.NodeID], a.Image)
+		}
 		m := w.book.Machine(t.NodeID)
 		if w.refuses == t.NodeID { // the agent refuses the task, and the account never was there
 			return broker.Task{ID: "t-" + t.Key, NodeID: t.NodeID, Type: t.Type, Status: broker.TaskFailed, Outcome: "refused", Code: "draining"}, nil
@@ -395,6 +404,32 @@ func (w *world) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause
 	if slices.Contains([]broker.AllocationStatus{broker.AllocationProvisioning, broker.AllocationActive}, w.all[a.ID].Status) {
 		return "", broker.Errorf(broker.Refused, "allocation_live", "allocation %s holds node %s", a.ID, nodeID)
 	}
+	return w.begin(ctx, a, nodeID, cause)
+}
+
+func (w *world) HaveImage(_ context.Context, a broker.Allocation) (map[string]bool, error) {
+	out := map[string]bool{}
+	for _, n := range a.NodeIDs {
+		out[n] = w.images[n] == a.Image
+	}
+	return out, nil
+}
+
+// Install begins a soft reset in the place of a reimage: this world has no MAAS.
+func (w *world) Install(ctx context.Context, a broker.Allocation, nodeID string) (string, error) {
+	switch {
+	case w.full > 0:
+		w.full--
+		return "no place", nil
+	case w.refuse == nodeID:
+		return "", broker.Errorf(broker.Refused, "profile_disabled", "cannot reimage node %s", nodeID)
+	}
+	w.installs[nodeID] = a.Image
+	return w.begin(ctx, a, nodeID, "image "+a.Image)
+}
+
+// begin begins a turnover of a node.
+func (w *world) begin(ctx context.Context, a broker.Allocation, nodeID, cause string) (string, error) {
 	policy := broker.DefaultPolicy()
 	policy.AcceptSystemDisk, policy.DrainTimeoutSeconds = true, 300
 	s, locks, err := turnover.New(w.book.Machine(nodeID).Node, turnover.Place{Policy: policy}, turnover.Request{

@@ -110,7 +110,7 @@ type AllocationCreate struct {
 	GPUs      int               `json:"gpus,omitzero" minimum:"0" maximum:"1000" doc:"GPUs of one node of a gpu_slice SKU, instead of nodes"`
 	Site      string            `json:"site,omitempty" maxLength:"63" doc:"default: any site that offers the SKU"`
 	SSHKeyIDs []string          `json:"ssh_key_ids" maxItems:"64" doc:"at least one key of a member of the project, or of its whole organisation"`
-	Image     string            `json:"image,omitempty" maxLength:"128" doc:"one of the SKU's images, for all nodes; default: whatever the nodes have"`
+	Image     string            `json:"image,omitempty" maxLength:"128" doc:"one of the SKU's images, for all nodes; a node that has another one is reimaged first; default: whatever the nodes have"`
 	EndsAt    time.Time         `json:"ends_at,omitzero" doc:"when the allocation is to be released; default: no end"`
 	Labels    map[string]string `json:"labels,omitempty" doc:"at most 64; keys and values as those of a node's labels"`
 	Reason    string            `json:"reason,omitempty" maxLength:"500"`
@@ -128,6 +128,7 @@ type AllocationExplanation struct {
 	Message  string                 `json:"message" doc:"why the request would be refused; empty: it would not"`
 	Fit      int                    `json:"fit" doc:"nodes of the SKU that may be handed out"`
 	DoNotFit int                    `json:"do_not_fit"`
+	Reimages int                    `json:"reimages" doc:"of the nodes that fit, those that are reimaged with the image first"`
 	Sites    []AllocationSiteCounts `json:"sites"`
 	Reasons  []AllocationReason     `json:"reasons" doc:"why nodes do not fit, the most frequent first; a node may have several"`
 }
@@ -141,7 +142,7 @@ type AllocationSiteCounts struct {
 
 // AllocationReason is a reason for which nodes do not fit.
 type AllocationReason struct {
-	Code     string                 `json:"code" doc:"as of a node's handout, site_not_offered, image_not_installed: the node has another image, or reserved: as many nodes are kept for other projects"`
+	Code     string                 `json:"code" doc:"as of a node's handout, site_not_offered, image_not_installed: the node has another image, and MAAS cannot install one, or reserved: as many nodes are kept for other projects"`
 	Nodes    int                    `json:"nodes"`
 	Examples []AllocationReasonNode `json:"examples" doc:"at most ten of the nodes"`
 }

@@ -42,16 +42,51 @@ func siteOrder(ctx context.Context, r sqlkit.Runner, site string) (broker.Placem
 	return broker.PlacementOrder(p.Policy.PlacementOrder), nil
 }
 
-// candidates selects the nodes of a site to look at, with an image (empty: any). The selection leaves out only
-// nodes that broker.Handout refuses for certain; Handout judges the rest.
-func (p *placement) candidates(site, image string) (w sqlkit.Where) {
+// wish is which image a candidate has.
+type wish int
+
+const (
+	anyImage   wish = iota
+	withImage       // the one that was asked for
+	toReimage       // another one, or none that is known, and MAAS can install the one that was asked for
+	withEither      // withImage or toReimage
+)
+
+// hasImage and installable are conditions on a node: it has an image, and MAAS can install one.
+const (
+	hasImage    = "EXISTS (SELECT 1 FROM node_images i WHERE i.node_id = nodes.id AND i.epoch = nodes.epoch AND i.image = ?)"
+	installable = "maas_system_id <> '' AND EXISTS (SELECT 1 FROM maas_sites m WHERE m.name = nodes.site)"
+)
+
+// wishes are the rounds of a placement over the sites, each with what it takes at a site, in that order. Nodes
+// that have the image come first, at whatever site. A transaction that waits for locks makes one round in the order of the
+// ids.
+func (p *placement) wishes() [][]wish {
+	switch {
+	case p.n.Image == "":
+		return [][]wish{{anyImage}}
+	case p.wait:
+		return [][]wish{{withEither}}
+	}
+	return [][]wish{{withImage}, {withImage, toReimage}}
+}
+
+// candidates selects the nodes of a site to look at. The selection leaves out only nodes that
+// broker.Handout refuses for certain; Handout judges the rest.
+func (p *placement) candidates(site string, of wish) (w sqlkit.Where) {
 	w.Add("sku = ?", p.n.SKU)
 	w.Add("site = ?", site)
 	w.Add("status = ?", string(broker.Active))
 	w.Add("turnover_owed = ?", false)
 	w.Add("NOT EXISTS (SELECT 1 FROM allocation_claims c WHERE c.node_id = nodes.id AND c.ended_at = 0)")
-	if image != "" {
-		w.Add("EXISTS (SELECT 1 FROM node_images i WHERE i.node_id = nodes.id AND i.epoch = nodes.epoch AND i.image = ?)", image)
+	switch image := broker.ImageName(p.n.Image); of {
+	case withImage:
+		w.Add(hasImage, image)
+	case toReimage:
+		w.Add("NOT "+hasImage, image)
+		w.Add(installable)
+	case withEither:
+		w.Add("("+hasImage+" OR "+installable+")", image)
 	}
 	return w
 }
@@ -67,15 +102,15 @@ func beyond(w *sqlkit.Where, rank string, after spot) {
 	}
 }
 
-// findAt returns up to the number of nodes asked for, at a site, in the order of its policy. It locks few
+// findAt returns up to a number of nodes of a site, in the order of its policy. It locks few
 // more nodes than it returns, so that other transactions find theirs.
-func (p *placement) findAt(ctx context.Context, site string) (nodes []string, err error) {
+func (p *placement) findAt(ctx context.Context, site string, of wish, most int) (nodes []string, err error) {
 	rank, err := p.rank(ctx, site)
 	if err != nil {
 		return nil, err
 	}
-	for last := (spot{}); len(nodes) < p.n.Nodes; {
-		ids, end, err := p.next(ctx, site, rank, last, p.n.Nodes-len(nodes))
+	for last := (spot{}); len(nodes) < most; {
+		ids, end, err := p.next(ctx, site, of, rank, last, most-len(nodes))
 		if err != nil {
 			return nil, err
 		}
@@ -95,8 +130,8 @@ func (p *placement) findAt(ctx context.Context, site string) (nodes []string, er
 		}
 		last = end
 	}
-	if len(nodes) < p.n.Nodes && !p.wait {
-		now, err := p.spots(ctx, p.candidates(site, broker.ImageName(p.n.Image)), "", "")
+	if len(nodes) < most && !p.wait {
+		now, err := p.spots(ctx, p.candidates(site, of), "", "")
 		if err != nil {
 			return nil, err
 		}
@@ -111,11 +146,12 @@ const judgedPage = 200
 // next locks the next candidates of a site after a spot. end is the last candidate that need not be
 // looked at again; without an id: there are no more. Most candidates fit, so the first are locked at once.
 // Once one did not fit, candidates are judged together without locks, and only those that fit are locked.
-func (p *placement) next(ctx context.Context, site, rank string, after spot, most int) (ids []string, end spot, err error) {
-	image := broker.ImageName(p.n.Image)
-	w := p.candidates(site, image)
+func (p *placement) next(
+	ctx context.Context, site string, of wish, rank string, after spot, most int,
+) (ids []string, end spot, err error) {
+	w := p.candidates(site, of)
 	if p.unfit {
-		free, last, err := p.judge(ctx, site, image, rank, after)
+		free, last, err := p.judge(ctx, site, of, rank, after)
 		if err != nil || len(free) == 0 {
 			return nil, last, err
 		}
@@ -141,8 +177,8 @@ func (p *placement) next(ctx context.Context, site, rank string, after spot, mos
 
 // judge judges a page of candidates without locks, and returns those that fit, and the last one of
 // the page.
-func (p *placement) judge(ctx context.Context, site, image, rank string, after spot) (free []string, last spot, err error) {
-	w := p.candidates(site, image)
+func (p *placement) judge(ctx context.Context, site string, of wish, rank string, after spot) (free []string, last spot, err error) {
+	w := p.candidates(site, of)
 	beyond(&w, rank, after)
 	limit := w.Limit(judgedPage) // adds an argument to w
 	page, err := p.spots(ctx, w, rank, limit)

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -57,6 +58,63 @@ func TestAnAllocationGetsNodesWithItsImage(t *testing.T) {
 		}
 		if a := must(withImage(db, "p-1", "a-2", "", 1))(t); a.NodeIDs[0] != nodes[0].ID {
 			t.Errorf("whatever the nodes have: %v", a.NodeIDs)
+		}
+	})
+}
+
+// inMAAS binds nodes to machines of MAAS.
+func inMAAS(t testing.TB, db *store.DB, nodes ...broker.Node) {
+	t.Helper()
+	for _, n := range nodes {
+		ok(t, store.Exec(ctx, db, `UPDATE nodes SET maas_system_id = '`+n.ID[2:]+`' WHERE id = '`+n.ID+`'`))
+	}
+}
+
+// Nodes that have the image come first, at whatever site. Only then come nodes on which MAAS can install it; a
+// node that is bound to no machine, or at no site on record, is none.
+func TestNodesThatHaveTheImageComeFirst(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		newSite(t, db, "dc1")
+		newSite(t, db, "dc2")
+		offersImages(t, db)
+		first, second, nowhere := stock(t, db, "h100", "dc1", 4), stock(t, db, "h100", "dc2", 3), stock(t, db, "h100", "dc3", 9)
+		inMAAS(t, db, first[1], first[2], second[0], second[1])
+		inMAAS(t, db, nowhere...)
+		ok(t, store.Exec(ctx, db, `UPDATE nodes SET maas_system_id = '' WHERE id IN ('`+first[0].ID+`', '`+first[3].ID+`')`))
+		for _, n := range []broker.Node{first[3], second[2]} {
+			ok(t, db.RecordImage(ctx, admin, n.ID, n.Epoch, broker.NodeImage{Name: "custom/rocm", RunID: "r-1"}))
+		}
+		asked := 0
+		gets := func(nodes int, want ...broker.Node) {
+			t.Helper()
+			asked++
+			heard(t, db)
+			a, err := withImage(db, "p-1", fmt.Sprint("a-", asked), "custom/rocm", nodes)
+			if len(want) == 0 {
+				refused(t, err, "sku_unavailable")
+				return
+			}
+			ok(t, err)
+			var ids []string
+			for _, n := range want {
+				ids = append(ids, n.ID)
+			}
+			if !slices.Equal(a.NodeIDs, ids) {
+				t.Errorf("%d nodes: %v, want %v", nodes, a.NodeIDs, ids)
+			}
+		}
+		gets(4) // dc1 has three that have it or can get it
+		gets(1, first[3])
+		gets(1, second[2]) // rather than a reimage at dc1
+		ok(t, db.RecordImage(ctx, admin, first[2].ID, first[2].Epoch, broker.NodeImage{Name: "custom/rocm", RunID: "r-1"}))
+		gets(2, first[2], first[1]) // the one that has it, and one that gets it
+		gets(3)
+		gets(2, second[0], second[1])
+		gets(1)
+		for _, n := range must(db.JudgedNodes(ctx, "h100", []string{"dc1", "dc3"}))(t) {
+			if want := n.ID == first[1].ID || n.ID == first[2].ID; n.Installable != want {
+				t.Errorf("node %s: MAAS can install an image is %v", n.ID, n.Installable)
+			}
 		}
 	})
 }

@@ -158,18 +158,32 @@ func (p *placement) find(ctx context.Context) (site string, nodes []string, err 
 	if err != nil {
 		return "", nil, err
 	}
-	for _, site := range sites {
-		if leaves, err := p.leavesReserved(ctx, site); err != nil {
-			return "", nil, err
-		} else if !leaves {
-			continue
-		}
-		nodes, err := p.findAt(ctx, site)
-		if err != nil || len(nodes) == p.n.Nodes {
-			return site, nodes, err
+	for _, wishes := range p.wishes() {
+		for _, site := range sites {
+			if leaves, err := p.leavesReserved(ctx, site); err != nil {
+				return "", nil, err
+			} else if !leaves {
+				continue
+			}
+			nodes, err := p.findAllAt(ctx, site, wishes)
+			if err != nil || len(nodes) == p.n.Nodes {
+				return site, nodes, err
+			}
 		}
 	}
 	return "", nil, nil
+}
+
+// findAllAt returns up to the number of nodes asked for, at a site, by wishes in their order.
+func (p *placement) findAllAt(ctx context.Context, site string, wishes []wish) (nodes []string, err error) {
+	for _, of := range wishes {
+		more, err := p.findAt(ctx, site, of, p.n.Nodes-len(nodes))
+		if err != nil {
+			return nil, err
+		}
+		nodes = append(nodes, more...)
+	}
+	return nodes, nil
 }
 
 // sites returns the sites to look at, in the order of the locks.

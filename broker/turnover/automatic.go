@@ -21,7 +21,15 @@ const AutomaticPrefix = "auto-"
 const ReleasePrefix = "release-"
 
 // ByThemselves begin the ids of all turnovers that count against the limit of a site.
-var ByThemselves = []string{AutomaticPrefix, ReleasePrefix}
+var ByThemselves = []string{AutomaticPrefix, ReleasePrefix, ImagePrefix}
+
+// ImagePrefix begins the ids of the reimages that install the image of an allocation.
+const ImagePrefix = "image-"
+
+// ImageOf is the id of a reimage that an allocation begins at a time.
+func ImageOf(nodeID string, at time.Time) string {
+	return fmt.Sprintf("%s%s-%d", ImagePrefix, nodeID, at.UnixMicro())
+}
 
 // ReleaseOf is the id of a turnover that a release begins at a time. A release may begin several turnovers of
 // a node, one after another.

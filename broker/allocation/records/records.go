@@ -158,13 +158,54 @@ func (r *Records) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cau
 	if err != nil {
 		return "", err
 	}
-	start := turnoverrecords.NewStart(n, state, locks, turnoverrecords.Requester{Name: broker.System.Name, CorrelationID: a.ID})
+	start := startFor(a, n, state, locks)
 	start.ID = turnover.ReleaseOf(n.ID, r.DB.Now())
 	release := &a
 	if a.Status != broker.AllocationReleasing { // its tenant never came: those who wait for a release go first
 		release = nil
 	}
 	return r.Starts.StartInPlace(ctx, start, at.Policy.AutomaticTurnoversAtOnce, release)
+}
+
+func startFor(a broker.Allocation, n broker.Node, state turnover.Turnover, locks []string) chain.Start {
+	return turnoverrecords.NewStart(n, state, locks, turnoverrecords.Requester{Name: broker.System.Name, CorrelationID: a.ID})
+}
+
+// HaveImage implements allocation.Records.
+func (r *Records) HaveImage(ctx context.Context, a broker.Allocation) (map[string]bool, error) {
+	out := map[string]bool{}
+	for _, id := range a.NodeIDs {
+		i, err := r.DB.NodeImage(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		out[id] = i.Name != "" && i.Name == broker.ImageName(a.Image)
+	}
+	return out, nil
+}
+
+// Install implements allocation.Records. The allocation keeps its claim, and nobody has a user on the node: the
+// turnover begins although the allocation is live. Releases go first.
+func (r *Records) Install(ctx context.Context, a broker.Allocation, nodeID string) (waits string, err error) {
+	n, err := r.DB.Node(ctx, nodeID)
+	if err != nil {
+		return "", err
+	}
+	at, err := r.Starts.Place(ctx, n, "")
+	if err != nil {
+		return "", err
+	}
+	_, erase, _ := turnover.Least(n, at, false)
+	state, locks, err := turnover.New(n, at, turnover.Request{
+		Mode: turnover.Reimage, Erase: erase, Image: a.Image, Reason: "allocation " + a.ID + " asks for image " + a.Image,
+		RequestedBy: broker.System.Name, From: broker.Active, ForceRelease: true, Ends: []string{a.ID},
+	})
+	if err != nil {
+		return "", err
+	}
+	start := startFor(a, n, state, locks)
+	start.ID = turnover.ImageOf(n.ID, r.DB.Now())
+	return r.Starts.StartInPlace(ctx, start, at.Policy.AutomaticTurnoversAtOnce, nil)
 }
 
 // Replaced implements allocation.Records.

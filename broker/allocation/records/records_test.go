@@ -54,6 +54,7 @@ type site struct {
 	watch     *Watch
 	nodes     map[string]*agent
 	at        string // the site of the nodes that join
+	inMAAS    bool   // the nodes that join are machines of MAAS
 	certified bool   // the turnover's certificate meets the policy
 	slow      bool   // no turnover ends
 	refuses   bool   // the nodes refuse accounts
@@ -85,7 +86,7 @@ func (s *site) boot() {
 	queue := taskqueue.New(taskqueue.Config{DB: s.db, Signer: signer{s.authority}, Rand: rand.Reader})
 	s.records = &Records{DB: s.db, Queue: queue, Starts: starts}
 	var err error
-	s.engine, err = chain.New(s.db, classes(), chain.Options{}, append((&allocation.Chains{Records: s.records}).All(), s.turnover())...)
+	s.engine, err = chain.New(s.db, classes(), chain.Options{}, append((&allocation.Chains{Records: s.records}).All(), s.turnover(turnover.SoftReset), s.turnover(turnover.Reimage))...)
 	s.ok(err)
 	starts.Runs = s.engine
 	s.watch = &Watch{DB: s.db, Starts: starts, Runs: s.engine, Log: zap.NewNop()}
@@ -103,9 +104,9 @@ func classes() chain.Classes {
 	return out
 }
 
-// turnover is a chain with the name and the state of a soft reset.
-func (s *site) turnover() chain.Kind {
-	return chain.Chain[turnover.Turnover]{Kind: turnover.SoftReset.Kind(), Stages: []chain.Stage[turnover.Turnover]{{
+// turnover is a chain with the name and the state of a mode.
+func (s *site) turnover(m turnover.Mode) chain.Kind {
+	return chain.Chain[turnover.Turnover]{Kind: m.Kind(), Stages: []chain.Stage[turnover.Turnover]{{
 		Name: "all", Do: func(ctx context.Context, r *chain.Run[turnover.Turnover]) error {
 			if s.slow {
 				return chain.Again(time.Second, "it takes long")
@@ -121,6 +122,11 @@ func (s *site) turnover() chain.Kind {
 			n, err := s.db.Node(ctx, u.NodeID)
 			if err != nil {
 				return err
+			}
+			if image := r.State.Machine.Policy.DistroSeries; m == turnover.Reimage {
+				if err := s.db.RecordImage(ctx, broker.System, n.ID, n.Epoch, broker.NodeImage{Name: broker.ImageName(image), RunID: r.ID}); err != nil {
+					return err
+				}
 			}
 			if _, err := s.db.KeepCleanCertificate(ctx, broker.System, store.CleanCertificate{
 				ID: "c-" + r.ID, RunID: r.ID, NodeID: n.ID, NodeEpoch: n.Epoch, Mode: "soft_reset", MeetsPolicy: s.certified, Digest: "sha256:c",
@@ -172,7 +178,11 @@ func (s *site) tenant() {
 // join enrols a node of the SKU and puts it into service.
 func (s *site) join(id string) {
 	s.Helper()
-	_, err := s.db.CreateNode(s.Context(), ada, store.NewNode{ID: id, Hostname: "gpu-" + id, Site: s.at, SKU: "h100", Bootstrap: "command", TokenHash: "h-" + id, TokenExpires: s.db.Now().Add(time.Hour)})
+	system := ""
+	if s.inMAAS {
+		system = "abcd" + strings.ReplaceAll(id, "-", "")
+	}
+	_, err := s.db.CreateNode(s.Context(), ada, store.NewNode{ID: id, Hostname: "gpu-" + id, Site: s.at, MAASSystemID: system, SKU: "h100", Bootstrap: "command", TokenHash: "h-" + id, TokenExpires: s.db.Now().Add(time.Hour)})
 	s.ok(err)
 	a := &agent{Node: s.authority.NewNode(s.T)}
 	cert := a.Cert.Leaf
@@ -180,7 +190,7 @@ func (s *site) join(id string) {
 	digest, err := pki.PublicKeyDigest(a.Key)
 	s.ok(err)
 	_, err = s.db.Enroll(s.Context(), store.EnrollInput{
-		TokenHash: "h-" + id, PublicKeyDigest: digest, TrustVersion: 1,
+		TokenHash: "h-" + id, PublicKeyDigest: digest, TrustVersion: 1, MAASSystemID: system,
 		Report: store.NodeReport{AgentVersion: "1.3.0", TaskTypes: taskcatalog.IDs(), Digest: "d"},
 		Issue: func(broker.Node, int64) (store.IssuedCert, error) {
 			return store.IssuedCert{Serial: a.Serial, PEM: "p", PublicKey: cert.RawSubjectPublicKeyInfo, NotBefore: cert.NotBefore, NotAfter: s.db.Now().Add(24 * time.Hour)}, nil

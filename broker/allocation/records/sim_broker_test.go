@@ -248,6 +248,7 @@ func (m mortalNodes) Enable(ctx context.Context, nodeID, runID, certificateID st
 	return m.b.call(func() error {
 		err := m.Nodes.Enable(ctx, nodeID, runID, certificateID, lifts)
 		if err == nil {
+			m.b.s.installed(nodeID, runID)
 			m.b.s.handedOut(nodeID, certificateID)
 		}
 		return err

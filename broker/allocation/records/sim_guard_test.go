@@ -4,6 +4,7 @@ package records
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -91,6 +92,16 @@ func TestSimulationTellsWhatIsWrong(t *testing.T) {
 		"has no account on node": func(s *simulation) {
 			for i := range time.Duration(20) {
 				s.later(i*5*time.Minute, func() { clear(s.machines[0].accounts) })
+			}
+		},
+		"and asked for": func(s *simulation) { // whatever a node is reimaged with is lost
+			s.imagesBy, s.images = rand.New(rand.NewPCG(1, 1)), true
+			for i := range time.Duration(40) {
+				s.later(i*2*time.Minute, func() {
+					for _, m := range s.machines {
+						m.image = ""
+					}
+				})
 			}
 		},
 		"the site has 0 places": func(s *simulation) { s.limit = 0 },

@@ -43,6 +43,9 @@ type machine struct {
 	refuses bool                        // the agent refuses accounts
 	loses   bool                        // results are lost on the way
 
+	image     string // that is installed
+	toInstall string // by the turnover that has begun
+
 	unsent []sent
 
 	failing map[string]bool // allocations whose broker knows that the account or the login failed here
@@ -258,6 +261,8 @@ func (m *machine) makeAccount(p taskcatalog.ProvisionUserParams) taskcatalog.Pro
 		m.s.wrong("allocation %s is let in on node %s, and nobody has asked for it", p.AllocationID, m.id)
 	case !slices.Contains(c.nodes, m.id):
 		m.s.wrong("allocation %s is let in on node %s, which it does not hold", p.AllocationID, m.id)
+	case c.image != "" && c.image != m.image:
+		m.s.wrong("allocation %s is let in on node %s with image %q, and asked for %s", p.AllocationID, m.id, m.image, c.image)
 	case p.Tenant != c.project.id || len(p.SSHKeys) != 1 || !strings.HasPrefix(p.SSHKeys[0], c.project.key) || p.Username != broker.AllocationAccount || p.Sudo:
 		m.s.wrong("allocation %s of project %s is let in on node %s as %+v", p.AllocationID, c.project.id, m.id, p)
 	}

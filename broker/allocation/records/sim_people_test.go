@@ -66,7 +66,8 @@ func (s *simulation) asks() {
 	}
 	held, free := s.heldBy(p), s.freeNodes()
 	own, others := s.lacks(p)
-	a, err := s.db.CreateAllocation(ctx, broker.Actor{Name: "eve-" + p.id}, n)
+	n.Image = s.wantsImage()
+	a, err := s.askWithImage(broker.Actor{Name: "eve-" + p.id}, n)
 	if err == nil || broker.AsError(err).Code == "sku_unavailable" {
 		s.keeps(p, n.Nodes, err == nil, free, own, others)
 	}
@@ -77,7 +78,7 @@ func (s *simulation) asks() {
 	}
 	s.say("project %s has %v, by %s", p.id, a.NodeIDs, a.ID)
 	s.ids = append(s.ids, a.ID)
-	s.known[a.ID] = &claim{id: a.ID, project: p, nodes: a.NodeIDs, status: a.Status}
+	s.known[a.ID] = &claim{id: a.ID, project: p, nodes: slices.Sorted(slices.Values(a.NodeIDs)), status: a.Status, image: a.Image}
 	if len(a.NodeIDs) != n.Nodes || held+n.Nodes > p.quota {
 		s.wrong("allocation %s has %v, of %d nodes asked for; the project had %d, and may have %d", a.ID, a.NodeIDs, n.Nodes, held, p.quota)
 	}

@@ -42,6 +42,9 @@ type simulation struct {
 	made    int // brokers so far
 	runs    int // so far
 
+	images   bool       // projects ask for images
+	imagesBy *rand.Rand // draws them; nil: not drawn yet
+
 	site     broker.Site
 	limit    int // of turnovers that nobody has requested
 	projects []*project
@@ -89,6 +92,7 @@ type claim struct {
 	id      string
 	project *project
 	nodes   []string
+	image   string // that was asked for
 	status  broker.AllocationStatus
 	from    time.Time // when it became active; zero: never
 	to      time.Time // when it was active no longer
@@ -178,7 +182,7 @@ func (s *simulation) close() {
 // place makes the site with its policy, and the SKU.
 func (s *simulation) place() {
 	k := broker.NewSKU()
-	k.ID = "h100"
+	k.ID, k.Offer.Images = "h100", skuImages
 	_, err := s.db.CreateSKU(ctx, ada, k)
 	s.must(err)
 	s.site = broker.NewSite("0000-dc1")

@@ -61,7 +61,7 @@ The nodes' addresses are in the output of hostler allocation show.`,
 	c.Flags().IntVar(&body.GPUs, "gpus", 0, "number of GPUs of one node, for a SKU of slices")
 	c.Flags().StringVar(&body.Site, "site", "", "the site; default: any site that has enough nodes")
 	c.Flags().StringArrayVar(&body.SSHKeyIDs, "key", nil, "id of an SSH `KEY` that lets in (may be repeated)")
-	c.Flags().StringVar(&body.Image, "image", "", "one of the SKU's images, for all nodes; default: whatever the nodes have")
+	c.Flags().StringVar(&body.Image, "image", "", "one of the SKU's images, for all nodes; a node that has another one is reimaged first; default: whatever the nodes have")
 	c.Flags().StringVar(&ends, "ends-at", "", "release it at this `TIME`: 2006-01-02T15:04:05Z, or from now on, such as 72h; default: no end")
 	c.Flags().StringArrayVar(&labels, "label", nil, "label, `KEY=VALUE` (may be repeated)")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until the allocation is active or has failed")

@@ -51,7 +51,7 @@ func explanationPage(p *render.Page, e *api.AllocationExplanation) {
 		answer = "no, " + e.Code + ": " + e.Message
 	}
 	p.Fields("request", fmt.Sprintf("%s of %s", plural(e.Nodes, "node"), e.SKU), "image", e.Image, "finds its nodes", answer,
-		"fit", strconv.Itoa(e.Fit), "do not fit", strconv.Itoa(e.DoNotFit))
+		"fit", strconv.Itoa(e.Fit), "reimaged first", count(int64(e.Reimages)), "do not fit", strconv.Itoa(e.DoNotFit))
 	if len(e.Sites) > 0 {
 		p.Title("Sites")
 		rows := [][]string{}
