@@ -173,6 +173,12 @@ func (c *CommandProfile) Argv(args map[string]any) ([]string, error) {
 	return argv, nil
 }
 
+// Fits returns why a value is none of the argument's; nil: it is one.
+func (a *Arg) Fits(v any) error {
+	_, err := a.values(v)
+	return err
+}
+
 // values returns one argument's part of argv.
 func (a *Arg) values(v any) ([]string, error) {
 	switch a.Type {

@@ -15,45 +15,61 @@ import (
 // CodeUnreadable is the code of a file or directory that cannot be read.
 const CodeUnreadable taskcatalog.Code = "unreadable"
 
-// Read reads the files of a set, or files of definitions: named files, and of a directory its *.yaml and *.yml in the order
+// Read reads the files of a set: named files, and of a directory its *.yaml and *.yml in the order
 // of their names. The compiled-in minimal.yaml is a set of its own, so a directory is read without
 // it.
-func Read(names ...string) ([]File, error) {
-	var all []File
-	left := int64(MaxSize) + 1 // one byte beyond the limit, so that Parse reports the excess
+func Read(names ...string) ([]File, error) { return read(names, true) }
+
+// ReadEach reads files of which each stands for itself, as Read does. The bound is one of each file, and a
+// directory is read whole.
+func ReadEach(names ...string) ([]File, error) { return read(names, false) }
+
+// read reads one byte beyond the limit, so that whoever parses reports the excess.
+func read(names []string, ofOneSet bool) (all []File, err error) {
+	b := &bound{left: MaxSize + 1, ofOneSet: ofOneSet}
 	for _, name := range names {
 		info, err := os.Stat(name)
 		if err != nil {
 			return nil, unreadable(err)
 		}
-		files, err := filesAt(name, info.IsDir(), left)
+		files, err := b.filesAt(name, info.IsDir())
 		if err != nil {
 			return nil, err
-		}
-		for _, f := range files {
-			left -= int64(len(f.Text))
 		}
 		all = append(all, files...)
 	}
 	return all, nil
 }
 
+// bound is how many bytes of files are read: of all together, or of each.
+type bound struct {
+	left     int64
+	ofOneSet bool
+}
+
+func (b *bound) took(text []byte) {
+	if b.ofOneSet {
+		b.left -= int64(len(text))
+	}
+}
+
 func unreadable(err error) error {
 	return taskcatalog.Errorf(CodeUnreadable, "cannot read the files: %v", err)
 }
 
-// filesAt reads a file, or the files of a directory, of at most so many bytes in total. A link in a
+// filesAt reads a file, or the files of a directory. A link in a
 // directory cannot lead outside the directory: messages about the set would show the content of the
 // link's target.
-func filesAt(name string, isDir bool, most int64) ([]File, error) {
+func (b *bound) filesAt(name string, isDir bool) ([]File, error) {
 	if !isDir {
-		text, err := readRegular(os.OpenFile, name, most)
+		text, err := readRegular(os.OpenFile, name, b.left)
 		if err != nil {
 			return nil, unreadable(err)
 		}
+		b.took(text)
 		return []File{{Name: name, Text: text}}, nil
 	}
-	names, err := yamlIn(name)
+	names, err := b.yamlIn(name)
 	if err != nil {
 		return nil, err
 	}
@@ -64,17 +80,17 @@ func filesAt(name string, isDir bool, most int64) ([]File, error) {
 	defer func() { _ = dir.Close() }()
 	var files []File
 	for _, n := range names {
-		text, err := readRegular(dir.OpenFile, n, most)
+		text, err := readRegular(dir.OpenFile, n, b.left)
 		if err != nil {
 			return nil, unreadable(err)
 		}
-		most -= int64(len(text))
+		b.took(text)
 		files = append(files, File{Name: filepath.Join(name, n), Text: text})
 	}
 	return files, nil
 }
 
-func yamlIn(dir string) ([]string, error) {
+func (b *bound) yamlIn(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, taskcatalog.Errorf(CodeUnreadable, "cannot read the files: %v", err)
@@ -82,7 +98,7 @@ func yamlIn(dir string) ([]string, error) {
 	var names []string
 	for _, e := range entries {
 		if ext := filepath.Ext(e.Name()); !e.IsDir() && (ext == ".yaml" || ext == ".yml") && !strings.HasPrefix(e.Name(), ".") &&
-			e.Name() != minimalFile {
+			!(b.ofOneSet && e.Name() == minimalFile) {
 			names = append(names, e.Name())
 		}
 	}

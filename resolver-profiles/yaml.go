@@ -14,6 +14,9 @@ import (
 // maxDepth is how deep a file may nest; the format needs 6.
 const maxDepth = 16
 
+// maxKey is how long a key may be, in bytes.
+const maxKey = 128
+
 // reader converts the nodes of one file into values, and collects problems.
 type reader struct {
 	file  string
@@ -79,7 +82,11 @@ func (r *reader) plain(n *yaml.Node, depth int) bool {
 		r.refuse(n, CodeNotPlain, "tags such as %s are not taken", quote(n.Tag))
 		return false
 	}
-	for _, c := range n.Content {
+	for i, c := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 && len(c.Value) > maxKey { // the place of each value has all keys above it
+			r.refuse(c, CodeTooLarge, "a key has at most %d bytes", maxKey)
+			return false
+		}
 		if !r.plain(c, depth+1) {
 			return false
 		}

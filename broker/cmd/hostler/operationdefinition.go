@@ -52,7 +52,7 @@ the codes.`,
 
 // readDefinitions reads and checks definitions; every problem goes to stderr.
 func (a *app) readDefinitions(names []string) (all []*definition.Definition, err error) {
-	files, err := profiles.Read(names...)
+	files, err := profiles.ReadEach(names...)
 	if err != nil {
 		return nil, broker.Errorf(broker.Invalid, "operation_definition_unreadable", "%v", err)
 	}

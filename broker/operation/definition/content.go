@@ -11,23 +11,79 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// source checks that an artifact comes from the definition's list of sources.
-func (c *checker) source(part string, s Step) {
+// schemes are the kinds of sources: of a step kind, of pull_blob by its argument from, and of a credential.
+var schemes = map[string]string{
+	"artifact.pull_oci": "oci", "python.env.create": "pypi",
+	"s3": "s3", "gcs": "gcs", "huggingface": "huggingface", "https_signed": "https_signed",
+	taskcatalog.CredentialOCIPull: "oci", taskcatalog.CredentialS3Read: "s3", taskcatalog.CredentialGCSRead: "gcs",
+	taskcatalog.CredentialHFToken: "huggingface",
+}
+
+// sources checks the list of sources.
+func (c *checker) sources() {
 	if c.d.Artifacts == nil {
-		c.Refuse(part, profiles.CodeMissingKey, "step %s brings something to the node: artifacts with its sources is missing", profiles.Quote(s.ID))
 		return
 	}
-	source, literal := s.With["source"].Literal.(string)
-	if literal && !slices.ContainsFunc(c.d.Artifacts.Sources, func(p string) bool { return Listed(p, source) }) {
-		c.Refuse(part+"/with/source", CodeSourceNotListed, "%s begins with no source of artifacts", profiles.Quote(source))
+	for i, s := range c.d.Artifacts.Sources {
+		scheme, path, _ := strings.Cut(s, ":")
+		if !slices.Contains(slices.Collect(maps.Values(schemes)), scheme) || !cleanSource(path) {
+			c.Refuse(at("/artifacts/sources", i), CodeWrongValue,
+				"%s is no source: KIND:PREFIX, with the kinds oci, s3, gcs, huggingface, https_signed and pypi", profiles.Quote(s))
+		}
 	}
 }
 
-// Listed reports whether a source is the listed one, or lies below it: registry.example/models covers
-// registry.example/models/llama, and not registry.example/models-of-others.
-func Listed(listed, source string) bool {
-	listed = strings.TrimSuffix(listed, "/")
-	return listed != "" && (source == listed || strings.HasPrefix(source, listed+"/"))
+// cleanSource reports whether each part of a source between '/' is there, and neither . nor ..
+func cleanSource(path string) bool {
+	for part := range strings.SplitSeq(path, "/") {
+		if part == "" || part == "." || part == ".." || strings.ContainsAny(part, "\\?#%\t ") {
+			return false
+		}
+	}
+	return true
+}
+
+// source checks that an artifact comes from the definition's list of sources. What an input gives is checked
+// with the plan.
+func (c *checker) source(part string, s Step) {
+	if c.d.Artifacts == nil {
+		c.Refuse(part, profiles.CodeMissingKey, "artifacts with its sources is missing: step %s brings something to the node", profiles.Quote(s.ID))
+		return
+	}
+	scheme, known := schemes[s.Kind]
+	if from, literal := s.With["from"].Literal.(string); literal {
+		scheme, known = schemes[from]
+	}
+	if known {
+		c.listed(part+"/with/source", scheme, s.With["source"])
+	}
+}
+
+// scope checks that a credential is for a listed source.
+func (c *checker) scope(part string, s Step) {
+	of, _ := s.With["type"].Literal.(string)
+	scheme, artifact := schemes[of]
+	switch {
+	case artifact && c.d.Artifacts == nil:
+		c.Refuse(part, profiles.CodeMissingKey, "artifacts with its sources is missing: step %s mints a credential for one", profiles.Quote(s.ID))
+	case artifact:
+		c.listed(part+"/with/scope", scheme, s.With["scope"])
+	}
+}
+
+func (c *checker) listed(part, scheme string, v Value) {
+	source, literal := v.Literal.(string)
+	if literal && !slices.ContainsFunc(c.d.Artifacts.Sources, func(l string) bool { return Listed(l, scheme, source) }) {
+		c.Refuse(part, CodeSourceNotListed, "%s is below no source of artifacts", profiles.Quote(scheme+":"+source))
+	}
+}
+
+// Listed reports whether a source is the listed one, or lies below it: s3:models/public covers
+// models/public/llama of S3, and neither models/public-of-others nor models/public/../private.
+func Listed(listed, scheme, source string) bool {
+	source = scheme + ":" + source
+	_, path, _ := strings.Cut(source, ":")
+	return cleanSource(path) && (source == listed || strings.HasPrefix(source, listed+"/"))
 }
 
 // command checks a step that runs a command profile of the definition.
@@ -51,10 +107,20 @@ func (c *checker) command(part string, i int, s Step) {
 			}
 			continue
 		}
+		if a.Required {
+			c.given(part+"/with/args/"+a.Name, v.From)
+		}
+		if v.From == "" && v.Table == nil {
+			if err := a.Fits(v.Literal); err != nil {
+				c.Refuse(part+"/with/args/"+a.Name, CodeWrongValue, "command profile %s, argument %s: %v", id, a.Name, err)
+			}
+			continue
+		}
 		got := c.typeOfCell(i, v)
 		asText := a.Type == profiles.ArgString && slices.Contains(textual, got)
 		if got != "" && got != argTypes[a.Type] && !asText {
-			c.Refuse(part+"/with/args/"+a.Name, profiles.CodeWrongType, "command profile %s takes %s as a %s; this gives a %s", id, a.Name, a.Type, got)
+			c.Refuse(part+"/with/args/"+a.Name, profiles.CodeWrongType, "command profile %s takes %s as a %s; this gives a %s",
+				id, a.Name, a.Type, got)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(given)) {
@@ -73,7 +139,7 @@ var argTypes = map[string]taskcatalog.StepType{
 // textual are the types whose values are texts.
 var textual = []taskcatalog.StepType{taskcatalog.StepDigest, taskcatalog.StepName, taskcatalog.StepPath}
 
-// typeOfCell returns the type of a value in a table; empty: it is faulty, and was refused.
+// typeOfCell returns the type of what a value in a table comes from; empty: it is faulty, and was refused.
 func (c *checker) typeOfCell(i int, v Value) taskcatalog.StepType {
 	where, name, _ := strings.Cut(v.From, ".")
 	switch {
@@ -89,16 +155,6 @@ func (c *checker) typeOfCell(i int, v Value) taskcatalog.StepType {
 			}
 		}
 		return ""
-	}
-	switch v.Literal.(type) {
-	case int64:
-		return taskcatalog.StepInteger
-	case bool:
-		return taskcatalog.StepBoolean
-	case []string:
-		return taskcatalog.StepTexts
-	case string:
-		return taskcatalog.StepText
 	}
 	return ""
 }
@@ -133,6 +189,7 @@ func (c *checker) template(part string, s Step) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.With["values"].Table)) {
+		c.given(strings.TrimSuffix(part, "template")+"values/"+name, s.With["values"].Table[name].From)
 		if !named[name] {
 			c.Refuse(strings.TrimSuffix(part, "template")+"values/"+name, CodeUnusedInput, "the template does not name %s", profiles.Quote(name))
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"strconv"
 
 	"github.com/invopop/jsonschema"
 
@@ -45,7 +46,8 @@ type Definition struct {
 
 // Artifacts says what the steps may bring to a node.
 type Artifacts struct {
-	// Sources are prefixes: a source that the steps name begins with one of them.
+	// Sources are kinds of sources with prefixes: s3:models/public. What a step brings, and what a credential is
+	// for, is one of them or lies below one.
 	Sources []string `json:"sources" jsonschema:"minItems=1,maxItems=32"`
 	// Signature is required, or as_policy: the policies of the broker alone decide.
 	Signature string `json:"signature" jsonschema:"enum=required,enum=as_policy"`
@@ -68,7 +70,7 @@ type Step struct {
 // Value is the value of an argument: a literal, or where the value comes from.
 type Value struct {
 	From    string           // inputs.NAME or steps.ID; empty: Literal or Table
-	Literal any              // string, int64, bool or []string
+	Literal any              // string, int64, bool or []string; anything else fits no argument
 	Table   map[string]Value // of an argument of type table
 }
 
@@ -77,22 +79,22 @@ func (Value) JSONSchema() *jsonschema.Schema { return jsonschema.TrueSchema }
 
 // UnmarshalJSON reads a literal, {"from": "inputs.port"}, or a table of values.
 func (v *Value) UnmarshalJSON(raw []byte) error {
+	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil { // never through a float: a digest stands for the number
+		v.Literal = n
+		return nil
+	}
 	var literal any
 	if err := taskcatalog.DecodeStrict(raw, &literal); err != nil {
 		return err
 	}
 	switch l := literal.(type) {
-	case float64:
-		if v.Literal = int64(l); float64(int64(l)) != l {
-			return taskcatalog.Errorf(taskcatalog.CodeMalformed, "a number is no whole number")
-		}
-		return nil
 	case []any:
 		texts := make([]string, len(l))
 		for i, one := range l {
 			s, ok := one.(string)
 			if !ok {
-				return taskcatalog.Errorf(taskcatalog.CodeMalformed, "a list holds something that is no text")
+				v.Literal = l // no argument takes such a list
+				return nil
 			}
 			texts[i] = s
 		}

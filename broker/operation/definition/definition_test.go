@@ -62,6 +62,10 @@ func TestTheCanonicalJSONReadsBack(t *testing.T) {
 	if reordered.Digest() != d.Digest() {
 		t.Error("the order of keys changes the digest")
 	}
+	moved, problems := Parse(profiles.File{Name: "moved\xff.yaml", Text: []byte("# a comment\n" + whole)})
+	if problems != nil || moved.Digest() != d.Digest() {
+		t.Error("the name of the file, or a comment, changes the digest", problems)
+	}
 	if other := parsed(t, strings.Replace(whole, "attempts: 3", "attempts: 4", 1)); other.Digest() == d.Digest() {
 		t.Error("another number of attempts has the same digest")
 	}
@@ -85,6 +89,9 @@ func TestInputsAreHeldAgainstTheSchema(t *testing.T) {
 	for _, bad := range []string{
 		`{}`, `[]`, `null`,
 		strings.Replace(good, `"port":8080`, `"port":"8080"`, 1),
+		strings.Replace(good, `"port":8080`, `"port":8080.0`, 1),
+		strings.Replace(good, `"port":8080`, `"port":1e-999999`, 1),
+		strings.Replace(good, `"models"`, `"a\nb"`, 1), strings.Replace(good, `"models"`, `"--all"`, 1), strings.Replace(good, `"models"`, `""`, 1),
 		strings.Replace(good, `"port":8080`, `"port":70000`, 1),
 		strings.Replace(good, `"port":8080`, `"port":8080,"extra":1`, 1),
 		strings.Replace(good, `"name":"w.bin"`, `"name":"../w"`, 1),

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"maps"
 	"regexp"
+	"regexp/syntax"
 	"slices"
 	"strings"
 
@@ -62,11 +63,36 @@ func (in Inputs) compile() (*taskcatalog.Schema, error) {
 	return taskcatalog.CompileSchema(text)
 }
 
-// CheckInputs holds inputs against the schema. The error names the place and never the value.
+// maxNumber is the greatest number that every reader of JSON reads exactly.
+const maxNumber = 1<<53 - 1
+
+var wholeNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,15})$`)
+
+// CheckInputs holds inputs against the schema. The error names the place and never the value. A text is as
+// strict as one that a definition says itself: it is not empty, has no control character, and does not begin
+// with '-'. A number is written as a whole number.
 func (d *Definition) CheckInputs(raw json.RawMessage) error {
-	var in map[string]any
+	var in map[string]json.RawMessage
 	if err := taskcatalog.DecodeStrict(raw, &in); err != nil {
 		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(in)) {
+		p, known := d.Inputs.Properties[name]
+		if !known {
+			continue // the schema refuses it
+		}
+		var v Value
+		switch {
+		case p.Type == "integer" && !wholeNumber.Match(in[name]):
+			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "input %s is no whole number", name)
+		case p.Type == "integer":
+			continue
+		case v.UnmarshalJSON(in[name]) != nil || v.From != "" || v.Table != nil:
+			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "input %s is not of its type", name)
+		}
+		if what := cellFault(v.Literal); what != "" {
+			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "input %s %s", name, what)
+		}
 	}
 	s, err := d.Inputs.compile()
 	if err != nil {
@@ -115,11 +141,37 @@ func (c *checker) inputs() {
 				c.Refuse(part, CodeInputSchema, "the pattern of input %s cannot be used: %v", profiles.Quote(name), err)
 				return
 			}
+			if pattern != "" && !ofWhole(pattern) {
+				c.Refuse(part, CodeInputUnbounded,
+					"the pattern of input %s must be for the whole text: ^…$, with alternatives in brackets", profiles.Quote(name))
+			}
+		}
+		for _, v := range p.values() {
+			if what := cellFault(v); what != "" {
+				c.Refuse(part, CodeWrongValue, "a value of the enum of input %s %s", profiles.Quote(name), what)
+			}
 		}
 	}
 	if _, err := in.compile(); err != nil {
 		c.Refuse("/inputs", CodeInputSchema, "the schema of the inputs cannot be used: %s", firstLine(err))
 	}
+}
+
+// values are the permitted values of a text, or of the items of a list.
+func (p Property) values() []string {
+	if p.Items != nil {
+		return p.Items.Enum
+	}
+	return p.Enum
+}
+
+// ofWhole reports whether a pattern matches whole texts alone. JSON Schema looks for a pattern anywhere.
+func ofWhole(pattern string) bool {
+	re, err := syntax.Parse(pattern, syntax.Perl)
+	if err != nil || re.Op != syntax.OpConcat || len(re.Sub) < 2 {
+		return false
+	}
+	return re.Sub[0].Op == syntax.OpBeginText && re.Sub[len(re.Sub)-1].Op == syntax.OpEndText
 }
 
 // unbounded says which bound a property lacks, or which keyword its type does not have; empty: none.
@@ -136,8 +188,8 @@ func (p Property) unbounded() string {
 		return "has items, which only an array has"
 	case p.Type == "string" && p.Enum == nil && p.MaxLength == 0:
 		return "needs maxLength or enum"
-	case p.Type == "integer" && (p.Minimum == nil || p.Maximum == nil || *p.Minimum < 0 || *p.Minimum > *p.Maximum):
-		return "needs minimum and maximum, 0 or more, in this order"
+	case p.Type == "integer" && (p.Minimum == nil || p.Maximum == nil || *p.Minimum < 0 || *p.Minimum > *p.Maximum || *p.Maximum > maxNumber):
+		return "needs minimum and maximum, 0 to 2^53-1, in this order"
 	case p.Type == "array" && (p.Items == nil || p.MaxItems == 0):
 		return "needs items and maxItems"
 	case p.Type == "array" && p.Items.Enum == nil && p.Items.MaxLength == 0:

@@ -19,6 +19,7 @@ const (
 	CodeWrongValue      taskcatalog.Code = "wrong_value"
 	CodeUnknownInput    taskcatalog.Code = "unknown_input"
 	CodeUnusedInput     taskcatalog.Code = "unused_input"
+	CodeOptionalInput   taskcatalog.Code = "optional_input"
 	CodeInputUnbounded  taskcatalog.Code = "input_unbounded"
 	CodeInputSchema     taskcatalog.Code = "input_schema"
 	CodeUnknownStepID   taskcatalog.Code = "unknown_step_id" // or one that comes later
@@ -35,6 +36,9 @@ type Problems = profiles.Problems
 
 const commandProfiles = "command_profiles"
 
+// maxFacts bounds the permitted values of a fact.
+const maxFacts = 64
+
 // Parse reads a definition. It returns a definition without problems, or nil and all problems.
 func Parse(f profiles.File) (*Definition, Problems) {
 	doc, problems := profiles.Open(f)
@@ -42,6 +46,9 @@ func Parse(f profiles.File) (*Definition, Problems) {
 		return nil, problems
 	}
 	d := &Definition{Commands: doc.Commands(commandProfiles)}
+	for i := range d.Commands {
+		d.Commands[i].At = "" // the digest does not depend on the name of the file
+	}
 	raw := doc.JSON(commandProfiles)
 	if found := doc.Problems(); len(found) > 0 {
 		return nil, found
@@ -97,12 +104,16 @@ type checker struct {
 
 func (c *checker) all() {
 	for _, key := range slices.Sorted(maps.Keys(c.d.Requires)) {
+		if n := len(c.d.Requires[key]); n == 0 || n > maxFacts {
+			c.Refuse("/requires/"+key, profiles.CodeOutOfBounds, "%s wants 1 to %d values", profiles.Quote(key), maxFacts)
+		}
 		for _, value := range c.d.Requires[key] {
 			if what := profiles.CheckFact(key, value); what != "" {
 				c.Refuse("/requires/"+key, profiles.CodeUnknownMatchValue, "%s", what)
 			}
 		}
 	}
+	c.sources()
 	c.inputs()
 	if c.d.Backend != BackendNodeAgent && slices.ContainsFunc(c.d.Steps, func(s Step) bool { return !strings.HasPrefix(s.Kind, "cluster.") }) {
 		c.Refuse("/backend_type", CodeWrongValue, "%s carries out only the steps of a cluster", c.d.Backend)

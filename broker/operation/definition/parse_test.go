@@ -25,7 +25,7 @@ inputs:
     name: {type: string, pattern: "^[a-z][a-z.]*$", maxLength: 64}
     port: {type: integer, minimum: 1024, maximum: 65535}
     bucket: {type: string, maxLength: 100}
-artifacts: {sources: [models/public], signature: as_policy, max_bytes: 1000000}
+artifacts: {sources: ["s3:models/public"], signature: as_policy, max_bytes: 1000000}
 steps:
   - id: credential
     kind: credential.mint
@@ -87,7 +87,7 @@ var refusals = []struct {
 	{"a digest from an input of any form", `pattern: "^sha256:[0-9a-f]{64}$", maxLength: 71`, "maxLength: 71", 30, profiles.CodeWrongType},
 	{"a source that is not listed", "source: models/public/weights", "source: models/private/weights", 29, CodeSourceNotListed},
 	{"a source beside the listed one", "source: models/public/weights", "source: models/public-of-others/weights", 29, CodeSourceNotListed},
-	{"no list of sources", "artifacts: {sources: [models/public], signature: as_policy, max_bytes: 1000000}\n", "", 22, profiles.CodeMissingKey},
+	{"no list of sources", `artifacts: {sources: ["s3:models/public"], signature: as_policy, max_bytes: 1000000}` + "\n", "", 18, profiles.CodeMissingKey},
 	{"a template from an input", `template: "port = {{.port}}\n"`, "template: {from: inputs.bucket}", 40, CodeFixedArgument},
 	{"a template that calls", `{{.port}}\n`, `{{.port}}{{printf .port}}\n`, 40, CodeBadTemplate},
 	{"a template that branches", `{{.port}}\n`, `{{if .port}}x{{end}}\n`, 40, CodeBadTemplate},
@@ -95,7 +95,7 @@ var refusals = []struct {
 	{"a template that defines", `{{.port}}\n`, `{{.port}}{{define \"x\"}}{{end}}\n`, 40, CodeBadTemplate},
 	{"a root of the kernel", "root: /etc/serve", "root: /proc/sys", 38, CodeWrongValue},
 	{"a root with ..", "root: /etc/serve", "root: /etc/../root", 38, CodeWrongValue},
-	{"a root of Hostler's", "root: /etc/serve", "root: /etc/hostler", 38, CodeWrongValue},
+	{"a root of Hostler's", "root: /etc/serve", "root: /etc/hostler-agent", 38, CodeWrongValue},
 	{"the root /etc", "root: /etc/serve", "root: /etc", 38, CodeWrongValue},
 	{"a root from an input", "root: /etc/serve", "root: {from: inputs.bucket}", 38, CodeFixedArgument},
 	{"a name with ..", "name: serve.conf", "name: ../shadow", 39, CodeWrongValue},
@@ -123,6 +123,25 @@ var refusals = []struct {
 	{"an input without a bound", "bucket: {type: string, maxLength: 100}", "bucket: {type: string}", 16, CodeInputUnbounded},
 	{"a number without a bound", "port: {type: integer, minimum: 1024, maximum: 65535}", "port: {type: integer}", 15, CodeInputUnbounded},
 	{"an input that refers elsewhere", "bucket: {type: string, maxLength: 100}", "bucket: {$ref: 'file:///etc/passwd'}", 16, profiles.CodeUnknownKey},
+	{"a pattern that matches a part", `pattern: "^[a-z][a-z.]*$"`, `pattern: "[a-z][a-z.]*"`, 14, CodeInputUnbounded},
+	{"a pattern with a loose alternative", `pattern: "^[a-z][a-z.]*$"`, `pattern: "^[a-z]|[a-z.]*$"`, 14, CodeInputUnbounded},
+	{"a pattern of lines", `pattern: "^[a-z][a-z.]*$"`, `pattern: "(?m)^[a-z][a-z.]*$"`, 14, CodeInputUnbounded},
+	{"an enum with an option", "bucket: {type: string, maxLength: 100}", "bucket: {type: string, enum: [a, --all]}", 16, CodeWrongValue},
+	{"a root where files are run", "root: /etc/serve", "root: /etc/cron.d", 38, CodeWrongValue},
+	{"a root below one where files are run", "root: /etc/serve", "root: /etc/systemd/system/serve.service.d", 38, CodeWrongValue},
+	{"a root of programs", "root: /etc/serve", "root: /usr/local/bin", 38, CodeWrongValue},
+	{"a root of accounts", "root: /etc/serve", "root: /home/alice", 38, CodeWrongValue},
+	{"a list of sources that says no kind", `sources: ["s3:models/public"]`, "sources: [models/public]", 17, CodeWrongValue},
+	{"a list of sources that climbs", `sources: ["s3:models/public"]`, `sources: ["s3:models/../public"]`, 17, CodeWrongValue},
+	{"a source that climbs", "source: models/public/weights", "source: models/public/../private/weights", 29, CodeSourceNotListed},
+	{"a source of another kind", "from: s3", "from: gcs", 29, CodeSourceNotListed},
+	{"a credential for what is not listed", "scope: {from: inputs.bucket}", "scope: models", 22, CodeSourceNotListed},
+	{"a value that may be left out", "required: [digest, name, port, bucket]", "required: [digest, name, port]", 22, CodeOptionalInput},
+	{"a value of a template that may be left out", "required: [digest, name, port, bucket]", "required: [digest, name, bucket]", 41, CodeOptionalInput},
+	{"a fact without a value", "gpu.vendor: [nvidia]", "gpu.vendor: []", 8, profiles.CodeOutOfBounds},
+	{"a list with a list", "from: s3", "from: [a, [b]]", 28, CodeWrongValue},
+	{"a value beyond the command's bound", "args: {port: {from: inputs.port}}", "args: {port: 99999}", 47, CodeWrongValue},
+	{"a number that is read as another", "maximum: 65535}\n    bucket", "maximum: 9007199254740993}\n    bucket", 15, CodeInputUnbounded},
 	{"a pattern that is none", `pattern: "^[a-z][a-z.]*$"`, `pattern: "^[a-z"`, 14, CodeInputSchema},
 	{"an input that is required and not there", "required: [digest,", "required: [nothing, digest,", 11, CodeUnknownInput},
 	{"a floating number", "deadline_seconds: 600", "deadline_seconds: 6.5", 7, profiles.CodeWrongType},
@@ -161,6 +180,51 @@ func TestAllFaultsAreToldAtOnce(t *testing.T) {
 	}
 	if !seen[CodeWrongValue] || !seen[profiles.CodeUnknownProfile] || !seen[CodeSourceNotListed] || !seen[profiles.CodeUnusedProfile] {
 		t.Errorf("told: %v", []profiles.Problem(problems))
+	}
+}
+
+// with replaces a step of the whole definition by another one.
+func with(step string) string {
+	i := strings.Index(whole, "  - id: config")
+	j := strings.Index(whole, "  - id: check")
+	return whole[:i] + step + whole[j:]
+}
+
+// What ends the machine, opens a way in or is Hostler's own is no unit of a definition; a package has its
+// version, and no order in its place.
+func TestUnitsAndPackagesAreHeldToTheirForms(t *testing.T) {
+	for _, c := range []struct {
+		kind, args string
+		code       taskcatalog.Code
+	}{
+		{"service.control", "{unit: slurmd.service, action: restart}", ""},
+		{"service.control", "{unit: hostler-agent.service, action: stop}", CodeWrongValue},
+		{"service.control", "{unit: poweroff.target, action: start}", CodeWrongValue},
+		{"service.control", "{unit: debug-shell.service, action: start}", CodeWrongValue},
+		{"service.control", "{unit: systemd-reboot.service, action: start}", CodeWrongValue},
+		{"service.control", "{unit: ssh.service, action: stop}", CodeWrongValue},
+		{"service.control", "{unit: slurmd, action: start}", CodeWrongValue},
+		{"service.control", "{unit: slurmd.service, action: mask}", CodeWrongValue},
+		{"package.install", "{packages: [slurmd=22.05.8-4]}", ""},
+		{"package.install", "{packages: [slurmd]}", CodeNotPinned},
+		{"package.install", "{packages: ['openssh-server=1:9.6-']}", CodeNotPinned},
+		{"package.install", "{packages: ['slurmd=22.05+']}", CodeNotPinned},
+		{"package.install", "{packages: ['--allow-downgrades']}", CodeNotPinned},
+		{"package.install", "{packages: {from: inputs.bucket}}", profiles.CodeWrongType},
+	} {
+		text := with("  - {id: config, kind: " + c.kind + ", timeout_seconds: 60, with: " + c.args + "}\n")
+		_, problems := Parse(profiles.File{Name: "op.yaml", Text: []byte(text)})
+		if c.code == "" && problems != nil || c.code != "" && (len(problems) != 1 || problems[0].Code != c.code) {
+			t.Errorf("%s %s: %v", c.kind, c.args, []profiles.Problem(problems))
+		}
+	}
+}
+
+// A long key costs a line of an answer, and not memory for each value below it.
+func TestALongKeyIsRefused(t *testing.T) {
+	text := "? " + strings.Repeat("k", 129) + "\n: [1, 2, 3]\n"
+	if _, problems := Parse(profiles.File{Name: "op.yaml", Text: []byte(text)}); len(problems) != 1 || problems[0].Code != profiles.CodeTooLarge {
+		t.Error(problems)
 	}
 }
 

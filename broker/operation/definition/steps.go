@@ -21,21 +21,35 @@ const (
 )
 
 // PackagePattern is the pattern of a package with its version, as an input gives it.
-const PackagePattern = `^[a-z0-9][a-z0-9.+-]+=[0-9A-Za-z.+:~-]+$`
+// For apt a '-' or '+' at the end is no part of the version but an order.
+const PackagePattern = `^[a-z0-9][a-z0-9.+-]+=[0-9A-Za-z.+:~-]*[0-9A-Za-z.~]$`
 
 var (
 	digest   = regexp.MustCompile(DigestPattern)
 	plainDir = regexp.MustCompile(`^(/[A-Za-z0-9._+-]+)+$`)
 	plainRel = regexp.MustCompile(`^[A-Za-z0-9_+-][A-Za-z0-9._+-]*(/[A-Za-z0-9_+-][A-Za-z0-9._+-]*)*$`)
 	pinned   = regexp.MustCompile(PackagePattern)
-	unitName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]+\.(service|socket|timer|mount|target)$`)
-	account  = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
+	unitName = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]+\.(service|socket|timer)$`)
+	// noUnit are units that end the machine, open a way in, or are Hostler's or systemd's own.
+	noUnit  = regexp.MustCompile(`^(hostler|systemd-|dbus|debug-shell|emergency|rescue|getty|serial-getty|console-getty|user@|user-|ssh|initrd|kexec|polkit)`)
+	account = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
 )
 
-// notWritable are directories in which no step writes: those of the kernel, of accounts and of Hostler.
+// writableTrees are the directories below which steps write.
+var writableTrees = []string{"/etc", "/opt", "/srv", "/usr/local/share", "/var/cache", "/var/lib"}
+
+// notWritable are directories below writableTrees in which no step writes: files there are run or loaded, or
+// they decide who may do what. A file of a template would be a program otherwise. Hostler's own are among
+// them.
 var notWritable = []string{
-	"/boot", "/dev", "/etc/hostler", "/etc/sudoers.d", "/home", "/opt/hostler", "/proc", "/root", "/run", "/sys", "/tmp",
-	"/var/lib/hostler", "/var/tmp",
+	"/etc/alternatives", "/etc/apparmor.d", "/etc/apt", "/etc/bash_completion.d", "/etc/binfmt.d", "/etc/cloud", "/etc/cron.d", "/etc/cron.daily",
+	"/etc/cron.hourly", "/etc/cron.monthly", "/etc/cron.weekly", "/etc/cron.yearly", "/etc/dbus-1", "/etc/default", "/etc/dhcp", "/etc/dpkg",
+	"/etc/grub.d", "/etc/hostler", "/etc/hostler-agent", "/etc/init.d", "/etc/initramfs-tools", "/etc/kernel", "/etc/ld.so.conf.d",
+	"/etc/logrotate.d", "/etc/modprobe.d", "/etc/modules-load.d", "/etc/network", "/etc/pam.d", "/etc/polkit-1", "/etc/ppp", "/etc/profile.d",
+	"/etc/rc0.d", "/etc/rc1.d", "/etc/rc2.d", "/etc/rc3.d", "/etc/rc4.d", "/etc/rc5.d", "/etc/rc6.d", "/etc/rcS.d", "/etc/rsyslog.d",
+	"/etc/security", "/etc/skel", "/etc/ssh", "/etc/ssl", "/etc/sudoers.d", "/etc/sysctl.d", "/etc/systemd", "/etc/tmpfiles.d", "/etc/udev",
+	"/etc/update-motd.d", "/etc/xdg", "/opt/hostler", "/var/lib/cloud", "/var/lib/dpkg", "/var/lib/hostler", "/var/lib/hostler-agent",
+	"/var/lib/polkit-1", "/var/lib/systemd",
 }
 
 func at(list string, i int) string { return fmt.Sprintf("%s/%d", list, i) }
@@ -71,6 +85,9 @@ func (c *checker) step(i int) {
 	if kind.Artifact {
 		c.source(part, s)
 	}
+	if s.Kind == "credential.mint" {
+		c.scope(part, s)
+	}
 	if s.Kind == "command.exec_allowlisted" {
 		c.command(part, i, s)
 	}
@@ -85,6 +102,9 @@ func (c *checker) argument(part string, i int, a taskcatalog.StepArg, v Value) {
 	case v.From != "" && a.Fixed:
 		c.Refuse(part, CodeFixedArgument, "%s is said by the definition itself: nothing may give it", a.Name)
 	case v.From != "":
+		if a.Required {
+			c.given(part, v.From)
+		}
 		c.bound(part, i, a, v.From)
 	case a.Type == taskcatalog.StepTable && v.Table != nil:
 		for _, name := range slices.Sorted(maps.Keys(v.Table)) {
@@ -116,6 +136,13 @@ func (c *checker) cell(part string, i int, name string, v Value) {
 		if what := cellFault(v.Literal); what != "" {
 			c.Refuse(part, CodeWrongValue, "%s %s", name, what)
 		}
+	}
+}
+
+// given refuses an input that a caller may leave out, where a value is needed.
+func (c *checker) given(part, from string) {
+	if name, input := strings.CutPrefix(from, "inputs."); input && !slices.Contains(c.d.Inputs.Required, name) {
+		c.Refuse(part, CodeOptionalInput, "input %s may be left out, and the step needs it (add it to required)", profiles.Quote(name))
 	}
 }
 
@@ -175,7 +202,8 @@ func (c *checker) bound(part string, i int, a taskcatalog.StepArg, from string) 
 	}
 	if p, input := c.d.Inputs.Properties[name]; input && strings.HasPrefix(from, "inputs.") && len(a.Values) > 0 {
 		if p.Enum == nil || slices.ContainsFunc(p.Enum, func(v string) bool { return !slices.Contains(a.Values, v) }) {
-			c.Refuse(part, CodeWrongValue, "input %s needs an enum of values that %s has (%s)", profiles.Quote(name), a.Name, strings.Join(a.Values, ", "))
+			c.Refuse(part, CodeWrongValue, "input %s needs an enum of values that %s has (%s)",
+				profiles.Quote(name), a.Name, strings.Join(a.Values, ", "))
 		}
 	}
 }
@@ -201,8 +229,8 @@ func literalFault(a taskcatalog.StepArg, v Value) string {
 	case taskcatalog.StepSecret, taskcatalog.StepPath:
 		return "comes from an earlier step (from: steps.ID)"
 	case taskcatalog.StepInteger:
-		if n, ok := v.Literal.(int64); !ok || n < 0 {
-			return "is a whole number, 0 or more"
+		if n, ok := v.Literal.(int64); !ok || n < 0 || n > maxNumber {
+			return "is a whole number from 0 to 2^53-1"
 		}
 		return ""
 	case taskcatalog.StepBoolean:
@@ -227,11 +255,11 @@ func textFault(a taskcatalog.StepArg, text string) string {
 	case a.Type == taskcatalog.StepDigest && !digest.MatchString(text):
 		return "is sha256: and 64 hexadecimal digits"
 	case a.Type == taskcatalog.StepRoot && !writable(text):
-		return "is an absolute path without . and .., and not in " + strings.Join(notWritable, ", ")
+		return "is an absolute path without . and .., below " + strings.Join(writableTrees, ", ") + ", and not where files are run or decide on rights"
 	case a.Type == taskcatalog.StepName && (!plainRel.MatchString(text) || len(text) > 255):
 		return "is a relative path; no part of it begins with a dot"
-	case a.Name == "unit" && !unitName.MatchString(text):
-		return "is the full name of a unit, such as slurmd.service"
+	case a.Name == "unit" && (!unitName.MatchString(text) || noUnit.MatchString(text)):
+		return "is the full name of a service, socket or timer, such as slurmd.service, and none of the machine's own"
 	case a.Name == "owner" && !account.MatchString(text):
 		return "is an account"
 	case !multiline && (text == "" || text[0] == '-' || len(text) > maxText || strings.ContainsFunc(text, unicode.IsControl)):
@@ -264,8 +292,8 @@ func cellFault(literal any) string {
 	case bool:
 		return ""
 	case int64:
-		if v < 0 {
-			return "is less than 0"
+		if v < 0 || v > maxNumber {
+			return "is no number from 0 to 2^53-1"
 		}
 		return ""
 	case string:
@@ -285,6 +313,7 @@ func cellFault(literal any) string {
 }
 
 func writable(dir string) bool {
-	return plainDir.MatchString(dir) && path.Clean(dir) == dir && len(dir) <= 255 && dir != "/etc" &&
-		!slices.ContainsFunc(notWritable, func(no string) bool { return dir == no || strings.HasPrefix(dir, no+"/") })
+	below := func(tree string) bool { return strings.HasPrefix(dir, tree+"/") }
+	return plainDir.MatchString(dir) && path.Clean(dir) == dir && len(dir) <= 255 && slices.ContainsFunc(writableTrees, below) &&
+		!slices.ContainsFunc(notWritable, func(no string) bool { return dir == no || below(no) })
 }
