@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TerminalNodeUnready is the code of every refusal and every end whose cause is the node's. A project
-// learns nothing else of a node.
+// TerminalNodeUnready is the code that a project is shown of every refusal and every end whose cause is
+// the node's. A project learns nothing else of a node. Operators and the audit log have the cause.
 const TerminalNodeUnready = "terminal_node_unready"
 
 // tenantTerminalTexts are the codes of refusals and of ends that a project is shown, with the text that
@@ -64,7 +64,7 @@ func TenantTerminalCode(code string) (shown, text string) {
 // tenantRefusal is Refusal for a member of a project: the member needs an active allocation of the own
 // project, as the allocation's own user, on a node in service. The rights of that user on the node do not
 // matter: the member has the same rights with ssh. Codes: person_denied, token_revoked,
-// token_expired, role_insufficient, allocation_not_found, allocation_not_active, terminal_node_unready.
+// token_expired, role_insufficient, allocation_not_found, allocation_not_active, and those of unready.
 func (a TerminalAccess) tenantRefusal(now time.Time) *Error {
 	refuse := func(kind Kind, code string) *Error {
 		_, text := TenantTerminalCode(code)
@@ -84,20 +84,25 @@ func (a TerminalAccess) tenantRefusal(now time.Time) *Error {
 		return refuse(NotFound, "allocation_not_found")
 	case a.Allocation != AllocationActive:
 		return refuse(Refused, "allocation_not_active")
-	case a.NoPolicy, !a.servesTenant():
-		return refuse(Refused, TerminalNodeUnready)
 	}
-	return nil
+	return a.unready(now)
 }
 
-// servesTenant reports whether the node is in service for its allocation, with the allocation's own user.
-func (a TerminalAccess) servesTenant() bool {
+// unready says why the node is not in service for its allocation, with the allocation's own user; nil: it is.
+// The reason is for operators and the audit log: a project is shown terminal_node_unready. Codes:
+// terminal_policy_unreadable, terminal_user_refused, allocation_ended, allocation_revoking, stale_epoch,
+// node_in_run, node_… with a status.
+func (a TerminalAccess) unready(now time.Time) *Error {
 	o := a.Occupant
-	if o == nil || !o.Live() || o.Username != a.Username || a.Username != AllocationAccount || a.Revoking {
-		return false
+	switch {
+	case a.NoPolicy:
+		return a.policyUnreadable()
+	case o == nil || o.Username != a.Username || a.Username != AllocationAccount:
+		return a.refusal(Refused, "terminal_user_refused", "%s is not the user of allocation %s on it", a.Username, a.AllocationID)
+	case !o.Live():
+		return a.refusal(Refused, "allocation_ended", "the user of allocation %s was removed from it", a.AllocationID)
+	case a.Revoking:
+		return a.refusal(Refused, "allocation_revoking", "the user of allocation %s is being removed", a.AllocationID)
 	}
-	if a.Epoch != 0 && a.Epoch != a.NodeEpoch || a.RunID != "" && a.RunMoves && !RunKindOf(a.RunKind).TerminalsStay {
-		return false
-	}
-	return a.NodeStatus == Active || a.OpenedIn == Active && a.NodeStatus == Offline // the relay judges silence
+	return a.node(now)
 }

@@ -30,24 +30,27 @@ func TestWhichMemberMayBeInATerminal(t *testing.T) {
 		"with an expired token":        {func(a *broker.TerminalAccess) { a.Operator.ExpiresAt = at }, "token_expired"},
 		"who signed in":                {func(a *broker.TerminalAccess) { a.Operator.Name = "oidc:7" }, ""},
 		"who is denied":                {func(a *broker.TerminalAccess) { a.Denied = true }, "person_denied"},
-		"as root":                      {func(a *broker.TerminalAccess) { a.Username, a.Occupant.Username = "root", "root" }, broker.TerminalNodeUnready},
-		"as another user":              {func(a *broker.TerminalAccess) { a.Username = "bob" }, broker.TerminalNodeUnready},
-		"without a user on the node":   {func(a *broker.TerminalAccess) { a.Occupant = nil }, broker.TerminalNodeUnready},
-		"whose user is gone":           {func(a *broker.TerminalAccess) { a.Occupant.EndedAt = at }, broker.TerminalNodeUnready},
-		"whose user is being removed":  {func(a *broker.TerminalAccess) { a.Revoking = true }, broker.TerminalNodeUnready},
-		"on a quarantined node":        {func(a *broker.TerminalAccess) { a.NodeStatus = broker.Quarantined }, broker.TerminalNodeUnready},
-		"on a drained node":            {func(a *broker.TerminalAccess) { a.OpenedIn, a.NodeStatus = broker.Active, broker.Draining }, broker.TerminalNodeUnready},
-		"on a silent node, anew":       {func(a *broker.TerminalAccess) { a.NodeStatus = broker.Offline }, broker.TerminalNodeUnready},
-		"on a node of another epoch":   {func(a *broker.TerminalAccess) { a.Epoch = 1 }, broker.TerminalNodeUnready},
-		"on a node in a run":           {func(a *broker.TerminalAccess) { a.RunID, a.RunMoves, a.RunKind = "r-1", true, "decommission" }, broker.TerminalNodeUnready},
-		"where no policy is readable":  {func(a *broker.TerminalAccess) { a.NoPolicy = true }, broker.TerminalNodeUnready},
+		"as root":                      {func(a *broker.TerminalAccess) { a.Username, a.Occupant.Username = "root", "root" }, "terminal_user_refused"},
+		"as another user":              {func(a *broker.TerminalAccess) { a.Username = "bob" }, "terminal_user_refused"},
+		"without a user on the node":   {func(a *broker.TerminalAccess) { a.Occupant = nil }, "terminal_user_refused"},
+		"whose user is gone":           {func(a *broker.TerminalAccess) { a.Occupant.EndedAt = at }, "allocation_ended"},
+		"whose user is being removed":  {func(a *broker.TerminalAccess) { a.Revoking = true }, "allocation_revoking"},
+		"on a quarantined node":        {func(a *broker.TerminalAccess) { a.NodeStatus = broker.Quarantined }, "node_quarantined"},
+		"on a drained node":            {func(a *broker.TerminalAccess) { a.OpenedIn, a.NodeStatus = broker.Active, broker.Draining }, "node_draining"},
+		"on a silent node, anew":       {func(a *broker.TerminalAccess) { a.NodeStatus = broker.Offline }, "node_offline"},
+		"on a node of another epoch":   {func(a *broker.TerminalAccess) { a.Epoch = 1 }, "stale_epoch"},
+		"on a node in a run":           {func(a *broker.TerminalAccess) { a.RunID, a.RunMoves, a.RunKind = "r-1", true, "decommission" }, "node_in_run"},
+		"where no policy is readable":  {func(a *broker.TerminalAccess) { a.NoPolicy = true }, "terminal_policy_unreadable"},
 	} {
 		a := access(lab, broker.AllocationActive)
 		row.change(&a)
 		got := ""
 		if e := a.Refusal(at); e != nil {
-			if got = e.Code; strings.Contains(e.Message, "n-1") || strings.Contains(e.Message, "dc1") {
-				t.Errorf("%s is told %q", name, e.Message)
+			// A cause that names the node is the operators': a project is shown another code and text.
+			got = e.Code
+			shown, _ := broker.TenantTerminalCode(got)
+			if named := strings.Contains(e.Message, "n-1"); named != (shown == broker.TerminalNodeUnready) || !named && shown != got {
+				t.Errorf("%s is shown %q, of %q", name, shown, e.Message)
 			}
 		}
 		if got != row.code {

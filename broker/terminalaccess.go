@@ -72,8 +72,7 @@ func (a TerminalAccess) operator(now time.Time) *Error {
 	o := a.Operator
 	switch {
 	case a.NoPolicy:
-		return a.refusal(Refused, "terminal_policy_unreadable",
-			"the terminal policy of site %q cannot be read (set it again: hostler site terminal-policy)", a.Site)
+		return a.policyUnreadable()
 	case o.SignedIn():
 		return a.refusal(Forbidden, "terminal_needs_token",
 			"%s signed in by OIDC, and a session is watched by its opener's operator token (hostler token create)", o.Name)
@@ -88,6 +87,11 @@ func (a TerminalAccess) operator(now time.Time) *Error {
 			o.Role)
 	}
 	return nil
+}
+
+func (a TerminalAccess) policyUnreadable() *Error {
+	return a.refusal(Refused, "terminal_policy_unreadable",
+		"the terminal policy of site %q cannot be read (set it again: hostler site terminal-policy)", a.Site)
 }
 
 // node admits operators to a node in service. Caretakers are also admitted to a node that is kept

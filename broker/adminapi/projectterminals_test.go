@@ -301,8 +301,19 @@ func TestAMembersTerminalEndsWithItsCause(t *testing.T) {
 				t.Errorf("%+v, want %s", got, row.code)
 			}
 			s.tellsNothing("the session", string(end.Body))
+			want := row.code
+			if want == broker.TerminalNodeUnready {
+				want = "node_quarantined" // operators see the cause
+			}
+			if got := servertest.Must[api.Terminal](t, s.b, http.MethodGet, "/terminals/"+k.Terminal.ID, nil); got.EndCode != want {
+				t.Errorf("operators see %s, want %s", got.EndCode, want)
+			}
 			if a := s.ask(s.member(), s.held.ID); row.code != "terminal_closed" && a.Status/100 == 2 {
 				t.Errorf("another is opened: %s", a.Body)
+			}
+			rows := servertest.Must[api.AuditList](t, s.b, http.MethodGet, "/audit?action=terminal.refused", nil).Items
+			if row.code == broker.TerminalNodeUnready && (len(rows) != 1 || rows[0].Code != want || rows[0].Subject != "node/"+s.node.NodeID) {
+				t.Errorf("the audit log has %+v", rows)
 			}
 		})
 	}

@@ -113,23 +113,33 @@ type replica struct {
 
 func (w *world) replica(address string) *replica {
 	w.Helper()
+	r := w.unwatched(address)
+	running, stop := context.WithCancel(ctx)
+	ended := make(chan struct{})
+	go func() { defer close(ended); _ = r.service.Run(running) }()
+	r.stop = func() { stop(); <-ended }
+	w.Cleanup(func() { r.stop() })
+	return r
+}
+
+// unwatched is a replica whose watch does not run.
+func (w *world) unwatched(address string) *replica {
+	w.Helper()
 	r := &replica{world: w}
 	r.relay = relay.New(relay.Config{
 		DB: w.db, Certificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &w.ca.Server, nil }, Roots: func() *x509.CertPool { return w.ca.Roots() },
 		Now: w.clock.Now, Address: address, Tick: 5 * time.Millisecond, Denied: func(string) bool { return false },
 	})
 	r.service = terminals.New(terminals.Config{DB: w.db, Queue: w.queue, Relay: r.relay, Address: address, Now: w.clock.Now, Tick: 5 * time.Millisecond})
-	running, stop := context.WithCancel(ctx)
-	ended := make(chan struct{})
-	go func() { defer close(ended); _ = r.service.Run(running) }()
-	r.stop = func() { stop(); <-ended }
-	w.Cleanup(func() { r.stop(); r.relay.Stop() })
+	w.Cleanup(r.relay.Stop)
 	return r
 }
 
-func (r *replica) open() string {
+func (r *replica) open() string { return r.openAs(ada) }
+
+func (r *replica) openAs(by broker.OperatorToken) string {
 	r.Helper()
-	id, k, err := r.service.Open(ctx, ada, terminals.Request{NodeID: nodeID, Username: "bob", Size: size, Reason: "test"})
+	id, k, err := r.service.Open(ctx, by, terminals.Request{NodeID: nodeID, Username: "bob", Size: size, Reason: "test"})
 	r.ok(err)
 	if k.Secret == "" || !k.Expires.After(r.clock.Now()) {
 		r.Errorf("%+v", k)
