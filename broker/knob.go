@@ -22,6 +22,7 @@ import (
 //	enum              the allowed texts
 //	accepts           the form of a text, a list or a map: a row of forms
 //	maxLength         the longest text
+//	maxItems          the longest list
 //	doc               what the knob steers, as a sentence
 //
 // All tags but unit and accepts are huma's too, so the API's description says the same.
@@ -39,10 +40,14 @@ type Knob struct {
 	min, max  int
 	enum      []string
 	maxLength int
+	maxItems  int
 	accepts   string
 }
 
-// form is the form of a text; ok is nil for a list or a map, which Refusal checks by type.
+var tenantIDForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+
+// form is the form of a text, or of each text of a list; ok is nil for checks and retries, which have functions
+// of their own.
 type form struct {
 	bounds string
 	ok     func(string) bool
@@ -58,6 +63,8 @@ var forms = map[string]form{
 	"bundle":       {"URL@sha256:DIGEST", bundleForm.MatchString},
 	"interval":     {"1m to 24h, such as 15m or 1h 30min", func(s string) bool { _, err := SyncInterval(s); return err == nil }},
 	"retries":      {fmt.Sprintf("0 to %d for each stage", mostRetries), nil},
+	"skus":         {"ids of SKUs", SKUForm.MatchString},
+	"tenants":      {"ids of projects and organisations", tenantIDForm.MatchString},
 	"checks":       {strings.Join(taskcatalog.PlatformChecks(), ", "), nil},
 }
 
@@ -106,6 +113,7 @@ func knobsOf(policy reflect.Type) (all []Knob) {
 		most, noMax := strconv.Atoi(tag("maximum"))
 		k.min, k.max, k.number = least, most, noMin == nil && noMax == nil
 		k.maxLength, _ = strconv.Atoi(tag("maxLength"))
+		k.maxItems, _ = strconv.Atoi(tag("maxItems"))
 		switch f.Type.Kind() {
 		case reflect.Bool:
 			k.Unit = "switch"
@@ -187,7 +195,26 @@ func (k Knob) Refusal(value any) string {
 	case map[string]int:
 		return refusedRetries(v)
 	case []string:
-		return refusedChecks(v)
+		return k.refusedList(v)
+	}
+	return ""
+}
+
+func (k Knob) refusedList(all []string) string {
+	ok := forms[k.accepts].ok
+	if ok == nil {
+		return refusedChecks(all)
+	}
+	if len(all) > k.maxItems {
+		return fmt.Sprintf("%s names %d %s (allowed: %d at most)", k.Name, len(all), k.Unit, k.maxItems)
+	}
+	for i, one := range all {
+		switch {
+		case !ok(one):
+			return fmt.Sprintf("%s names %q (allowed: %s)", k.Name, cleanText(one), k.Bounds)
+		case slices.Contains(all[:i], one):
+			return fmt.Sprintf("%s names %s twice", k.Name, one)
+		}
 	}
 	return ""
 }

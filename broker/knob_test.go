@@ -101,6 +101,28 @@ func TestAKnobOutsideItsBoundsIsRefused(t *testing.T) {
 	}
 }
 
+func TestAListOfAKnobIsBounded(t *testing.T) {
+	many := func(n int) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprint("h100.", i))
+		}
+		return all
+	}
+	k, _ := KnobNamed("reimage_skus")
+	for says, list := range map[string][]string{
+		"": many(64), "reimage_skus names 65 SKUs (allowed: 64 at most)": many(65),
+		`reimage_skus names "a b" (allowed: ids of SKUs)`: {"h100", "a b"}, "reimage_skus names h100 twice": {"h100", "h100"},
+	} {
+		if got := k.Refusal(list); got != says {
+			t.Errorf("%q, want %q", got, says)
+		}
+	}
+	k, _ = KnobNamed("reimage_tenants")
+	if got := k.Refusal([]string{"../x"}); !strings.Contains(got, "reimage_tenants") {
+		t.Errorf("%q", got)
+	}
+}
+
 // A profile of before turnovers is still held to the bounds of what it has.
 func TestTheSilentReimagesOfAnOldProfileAreChecked(t *testing.T) {
 	p := NewProfile("id", "site", "p")

@@ -9,6 +9,7 @@ package broker
 type Policy struct {
 	MachinePolicy
 	AutomaticPolicy `title:"Turnover after a tenant"`
+	ModePolicy      `title:"Mode of a turnover after a tenant"`
 	PlacementPolicy `title:"Placement of allocations"`
 	ProvisionPolicy `title:"Provision for a tenant"`
 }
@@ -144,6 +145,14 @@ type CertificatePolicy struct {
 type AutomaticPolicy struct {
 	TurnoverAutomatic        bool `json:"turnover_automatic" default:"true" doc:"Begins a turnover of an active node whose tenants have left, or of an unused node whose certificate has run out, soon does or no longer suffices by the policy, without a request."`
 	AutomaticTurnoversAtOnce int  `json:"automatic_turnovers_at_once" unit:"turnovers" default:"10" minimum:"1" maximum:"500" doc:"Limit of such turnovers at the site that have not ended, with those of released allocations. At the limit none begins, and releases wait."`
+}
+
+// ModePolicy says which turnovers that nobody requests are reimages, also where a soft reset would meet the
+// policy. If one rule asks for a reimage, the turnover is one.
+type ModePolicy struct {
+	ReimageSKUs    []string `json:"reimage_skus,omitempty" unit:"SKUs" default:"" maxItems:"64" accepts:"skus" doc:"SKUs whose nodes are reimaged by each such turnover."`
+	ReimageTenants []string `json:"reimage_tenants,omitempty" unit:"tenants" default:"" maxItems:"256" accepts:"tenants" doc:"Projects, and organisations with all their projects, after which a node is reimaged."`
+	ReimageEvery   int      `json:"reimage_every" unit:"turnovers" default:"0" minimum:"0" maximum:"1000" doc:"Which turnover since a node's last reimage is a reimage: 1 is each, 3 is every third; 0: none because of its number. A turnover counts once it has a certificate."`
 }
 
 // PlacementPolicy steers which free nodes an allocation gets. The policy of the site's default profile counts.

@@ -131,7 +131,8 @@ func decommissionResource(r chain.Record) api.Decommission {
 	out := api.Decommission{
 		DecommissionID: r.ID, NodeID: s.NodeID, Hostname: r.Subject, Site: siteOf(r.Site), BatchID: r.Batch,
 		Mode: strings.TrimPrefix(r.Kind, turnover.KindPrefix+"/"), StorageCleanup: s.StorageCleanup, Erase: s.Erase,
-		Image: s.Image, ForceRelease: s.ForceRelease, Reason: s.Reason, RequestedBy: r.RequestedBy, Follows: s.Follows,
+		ModeBecause: s.ModeBecause, Image: s.Image,
+		ForceRelease: s.ForceRelease, Reason: s.Reason, RequestedBy: r.RequestedBy, Follows: s.Follows,
 		RunState: stateOf(r), RunTimes: timesOf(r),
 		CertificateID: s.Issued, MeetsPolicy: s.MeetsPolicy, Shortfalls: s.Shortfalls, Warnings: s.Warnings,
 	}

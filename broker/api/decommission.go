@@ -117,6 +117,7 @@ type Decommission struct {
 	Mode           string `json:"mode" doc:"soft_reset, reimage, full_decommission or storage_cleanup"`
 	StorageCleanup string `json:"storage_cleanup"`
 	Erase          string `json:"erase"`
+	ModeBecause    string `json:"mode_because,omitempty" doc:"why the site's policy asked for a reimage, of a turnover that began by itself"`
 	Image          string `json:"image" doc:"image that was asked for; empty: that of the profile or site"`
 	ForceRelease   bool   `json:"force_release,omitempty"`
 	Reason         string `json:"reason"`

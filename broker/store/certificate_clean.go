@@ -105,3 +105,10 @@ func (db *DB) CleanCertificates(ctx context.Context, f CleanFilter) (page []Clea
 	}
 	return page, next, err
 }
+
+// SoftResets counts the soft resets of a node that ended with a certificate, since its last reimage that did.
+func (db *DB) SoftResets(ctx context.Context, nodeID string) (n int, err error) {
+	err = db.reader().QueryRowContext(ctx, `SELECT COUNT(DISTINCT run_id) FROM clean_certificates WHERE node_id = $1 AND mode = 'soft_reset'
+		AND issued_at > COALESCE((SELECT MAX(issued_at) FROM clean_certificates WHERE node_id = $1 AND mode = 'reimage'), 0)`, nodeID).Scan(&n)
+	return n, err
+}

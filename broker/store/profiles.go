@@ -10,6 +10,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store/sqlkit"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 const profileColumns = `id, site_id, name, description, status, policy, created_at, updated_at`
@@ -79,7 +80,40 @@ func (db *DB) CreateProfile(ctx context.Context, actor broker.Actor, p broker.Pr
 	return made, err
 }
 
+// namesKnown refuses a policy that names a SKU or a tenant that is not on record. What the policy named before may be gone
+// by now. Code: profile_invalid.
+func (t *tx) namesKnown(ctx context.Context, before, p broker.Profile) error {
+	for _, list := range []struct {
+		knob, what, see, query string
+		had, names             []string
+	}{
+		{"reimage_skus", "SKU", "sku", `SELECT COUNT(*) > 0 FROM skus WHERE id = $1`, before.Policy.ReimageSKUs, p.Policy.ReimageSKUs},
+		{
+			"reimage_tenants", "project or organisation", "project",
+			`SELECT EXISTS (SELECT 1 FROM projects WHERE id = $1) OR EXISTS (SELECT 1 FROM organisations WHERE id = $1)`,
+			before.Policy.ReimageTenants, p.Policy.ReimageTenants,
+		},
+	} {
+		for _, name := range list.names {
+			known := slices.Contains(list.had, name)
+			if !known {
+				if err := t.QueryRowContext(ctx, list.query, name).Scan(&known); err != nil {
+					return err
+				}
+			}
+			if !known {
+				return broker.Errorf(broker.Invalid, "profile_invalid", "cannot store profile %s: %s names %q, and there is no %s of that id (see hostler %s list)",
+					p.Name, list.knob, taskcatalog.Clean(name, 64), list.what, list.see)
+			}
+		}
+	}
+	return nil
+}
+
 func (t *tx) insertProfile(ctx context.Context, actor broker.Actor, s broker.Site, p broker.Profile) error {
+	if err := t.namesKnown(ctx, broker.Profile{}, p); err != nil {
+		return err
+	}
 	n, err := sqlkit.Changed(t.ExecContext(ctx,
 		`INSERT INTO maas_site_profiles (id, site_id, name, description, status, policy, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $7) ON CONFLICT (site_id, name) DO NOTHING`,
@@ -119,6 +153,9 @@ func (db *DB) UpdateProfile(
 			return err
 		}
 		if err := p.Check(); err != nil {
+			return err
+		}
+		if err := t.namesKnown(ctx, before, p); err != nil {
 			return err
 		}
 		switch {

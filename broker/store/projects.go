@@ -142,3 +142,13 @@ func (db *DB) EndProject(ctx context.Context, actor broker.Actor, id, reason str
 	})
 	return p, err
 }
+
+// OrganisationsOf returns the organisations of projects. An id of no project has none.
+func (db *DB) OrganisationsOf(ctx context.Context, projectIDs []string) ([]string, error) {
+	if len(projectIDs) == 0 {
+		return nil, nil
+	}
+	var w sqlkit.Where
+	sqlkit.In(&w, "id", projectIDs)
+	return sqlkit.Collect(ctx, db.reader(), scanText, `SELECT DISTINCT organisation_id FROM projects`+w.String()+` ORDER BY organisation_id`, w.Args...)
+}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -67,9 +66,10 @@ func RenewAt(nodeID string, c broker.LastCertificate) time.Time {
 }
 
 // AutomaticRequest is the request for the turnover of a node that its tenants have left, or whose
-// certificate has run out, or soon does (RenewAt), or no longer suffices by a stricter policy, in a mode whose certificate can meet the policy. False: the node does not wait for a turnover alone, or needs
+// certificate has run out, or soon does (RenewAt), or no longer suffices by a stricter policy, in a mode
+// whose certificate can meet the policy. False: the node does not wait for a turnover alone, or needs
 // a reimage and is no machine of MAAS.
-func AutomaticRequest(h broker.Handout, at Place) (Request, bool) {
+func AutomaticRequest(h broker.Handout, at Place, past Past) (Request, bool) {
 	against := h.Reasons("", "")
 	due := len(against) == 0 && h.Certificate != nil && !h.Now.Before(RenewAt(h.Node.ID, *h.Certificate))
 	for _, r := range against {
@@ -81,12 +81,11 @@ func AutomaticRequest(h broker.Handout, at Place) (Request, bool) {
 	if !due {
 		return Request{}, false
 	}
-	root := slices.ContainsFunc(h.Occupants, func(o broker.Occupant) bool { return o.HadRoot })
-	mode, erase, possible := Least(h.Node, at, root)
+	c := Choose(h.Node, at, h.Occupants, past)
 	return Request{
-		Mode: mode, Erase: erase, RequestedBy: broker.System.Name, From: broker.Active,
-		Reason: taskcatalog.Clean(automaticReason(h)+" (turnover_automatic)", 500),
-	}, possible
+		Mode: c.Mode, Erase: c.Erase, RequestedBy: broker.System.Name, From: broker.Active, ModeBecause: c.Because,
+		Reason: taskcatalog.Clean(c.Explain(automaticReason(h))+" (turnover_automatic)", 500),
+	}, c.Possible
 }
 
 func automaticReason(h broker.Handout) string {
@@ -103,29 +102,4 @@ func automaticReason(h broker.Handout) string {
 	}
 	last := slices.MaxFunc(h.Occupants, func(a, b broker.Occupant) int { return a.EndedAt.Compare(b.EndedAt) })
 	return "allocation " + last.Describe() + " ended"
-}
-
-// Least is the least mode and erase whose certificate can meet the policy, after a tenant who had root
-// or had not. False: the policy needs a fresh system, and MAAS has no machine to reimage.
-func Least(n broker.Node, at Place, root bool) (mode Mode, erase string, possible bool) {
-	p := at.Policy.Turnover()
-	mode, possible = automaticMode(p, root, n.MAASSystemID != "" && at.Site.ID != "")
-	if p.DiskGrade == string(certificate.GradeNone) {
-		return mode, EraseNone, possible
-	}
-	return mode, taskcatalog.EraseSecure, possible
-}
-
-// automaticMode is a soft reset, or a reimage if no soft reset can meet the policy. False: the
-// policy needs a fresh system, and MAAS has no machine to reimage. A soft reset only deletes files
-// from the disk that the system runs from. Without MAAS a soft reset is tried regardless: the node
-// may have no such disk.
-func automaticMode(p broker.TurnoverPolicy, root, inMAAS bool) (Mode, bool) {
-	const none = string(certificate.GradeNone)
-	fresh := p.TurnoverEnvironment != string(certificate.TenantOS) || root && p.RootRequiresReimage
-	erases := p.DiskGrade != none && !p.AcceptSystemDisk && p.AcceptEraseDowngrade != none
-	if inMAAS && (fresh || erases) {
-		return Reimage, true
-	}
-	return SoftReset, !fresh
 }

@@ -53,7 +53,7 @@ func TestTheModeOfAnAutomaticTurnoverCanMeetThePolicy(t *testing.T) {
 	} {
 		h, at := left()
 		c.change(&h, &at)
-		req, due := AutomaticRequest(h, at)
+		req, due := AutomaticRequest(h, at, Past{})
 		if due != (c.mode != "") || due && (req.Mode != c.mode || req.Erase != c.erase || req.From != broker.Active || req.ForceRelease) {
 			t.Errorf("%s: %v %+v", name, due, req)
 		}
@@ -114,7 +114,7 @@ func TestOnlyANodeThatWaitsForItIsTurnedOver(t *testing.T) {
 	} {
 		h, at := left()
 		c.change(&h)
-		if _, due := AutomaticRequest(h, at); due != c.due {
+		if _, due := AutomaticRequest(h, at, Past{}); due != c.due {
 			t.Errorf("%s: %v", name, due)
 		}
 	}

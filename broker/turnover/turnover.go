@@ -56,8 +56,9 @@ type Turnover struct {
 	Ends           []string              `json:"ends,omitempty"` // as of the request
 	From           broker.NodeStatus     `json:"from,omitempty"` // required status of the node when taken; empty: any
 	RequestedBy    string                `json:"requested_by"`
-	Profile        string                `json:"profile,omitempty"` // id, of a node of a site
-	Follows        string                `json:"follows,omitempty"` // the run that this run replaces
+	ModeBecause    string                `json:"mode_because,omitempty"` // why the policy asks for a reimage
+	Profile        string                `json:"profile,omitempty"`      // id, of a node of a site
+	Follows        string                `json:"follows,omitempty"`      // the run that this run replaces
 	Retries        map[string]int        `json:"stage_retries,omitempty"`
 	Backoff        int                   `json:"retry_backoff_seconds"`
 	Policy         broker.TurnoverPolicy `json:"policy"`
@@ -102,6 +103,7 @@ type Request struct {
 	RemoveRecord   bool     // full_decommission: MAAS shall forget the machine at the end
 	Reason         string
 	RequestedBy    string
+	ModeBecause    string            // why the policy asks for a reimage; empty: a person chose the mode, or it is a soft reset
 	Follows        string            // the soft reset ended by its node's silence; empty: none
 	From           broker.NodeStatus // status that the node must still have when it is taken; empty: any
 }
@@ -159,8 +161,8 @@ func New(n broker.Node, at Place, req Request) (Turnover, []string, error) {
 		NodeID: n.ID, Hostname: n.Hostname, Site: n.Site, SKU: n.SKU, Mode: req.Mode, Reason: req.Reason,
 		StorageCleanup: req.StorageCleanup,
 		Erase:          req.Erase, Image: req.Image, ForceRelease: req.ForceRelease, Ends: req.Ends, From: req.From,
-		RequestedBy: req.RequestedBy,
-		Profile:     at.Profile.ID, Follows: req.Follows, Silent: req.Follows != "", Retries: at.Policy.StageRetries,
+		RequestedBy: req.RequestedBy, ModeBecause: req.ModeBecause,
+		Profile: at.Profile.ID, Follows: req.Follows, Silent: req.Follows != "", Retries: at.Policy.StageRetries,
 		Backoff: at.Policy.RetryBackoffSeconds, Policy: at.Policy.Turnover(),
 	}
 	locks := []string{"node/" + n.ID}

@@ -145,14 +145,19 @@ func (r *Records) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cau
 	if err != nil {
 		return "", err
 	}
-	o, err := r.DB.OccupantOf(ctx, a.ID, n.ID)
+	tenants, err := r.DB.Occupants(ctx, n.ID)
+	if err != nil {
+		return "", err
+	}
+	past, err := r.Starts.Past(ctx, n, at.Policy.ModePolicy, tenants)
 	if err != nil {
 		return "", err
 	}
 	// Where no certificate can meet the policy, the turnover fails and says why.
-	mode, erase, _ := turnover.Least(n, at, o != nil && o.HadRoot)
+	c := turnover.Choose(n, at, tenants, past)
 	state, locks, err := turnover.New(n, at, turnover.Request{
-		Mode: mode, Erase: erase, Reason: taskcatalog.Clean(cause, 500), RequestedBy: broker.System.Name, ForceRelease: true,
+		Mode: c.Mode, Erase: c.Erase, ModeBecause: c.Because, Reason: taskcatalog.Clean(c.Explain(cause), 500),
+		RequestedBy: broker.System.Name, ForceRelease: true,
 		Ends: []string{a.ID},
 	})
 	if err != nil {
@@ -195,7 +200,7 @@ func (r *Records) Install(ctx context.Context, a broker.Allocation, nodeID strin
 	if err != nil {
 		return "", err
 	}
-	_, erase, _ := turnover.Least(n, at, false)
+	erase := turnover.Choose(n, at, nil, turnover.Past{}).Erase
 	state, locks, err := turnover.New(n, at, turnover.Request{
 		Mode: turnover.Reimage, Erase: erase, Image: a.Image, Reason: "allocation " + a.ID + " asks for image " + a.Image,
 		RequestedBy: broker.System.Name, From: broker.Active, ForceRelease: true, Ends: []string{a.ID},

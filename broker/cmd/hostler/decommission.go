@@ -143,7 +143,7 @@ func decommissionPage(a *app, p *render.Page, d *api.DecommissionDetail, events 
 		certificate += ", falls short: " + strings.Join(d.Shortfalls, ", ")
 	}
 	p.Fields("turnover", d.DecommissionID, "node", d.Hostname+" ("+d.NodeID+")", "site", d.Site, "batch", d.BatchID, "mode", d.Mode,
-		"storage", d.StorageCleanup, "erase", d.Erase, "image", d.Image, "reason", d.Reason,
+		"mode because", d.ModeBecause, "storage", d.StorageCleanup, "erase", d.Erase, "image", d.Image, "reason", d.Reason,
 		"asked by", d.RequestedBy, "in place of", d.Follows, "in its place", d.FollowedBy, "asked", moment(a, d.RequestedAt),
 		"status", d.Status, "stage", d.CurrentStage, "attempt", strconv.Itoa(d.CurrentAttempt), "direction", d.Direction,
 		"waits for", d.Waiting, "asked for", d.Asked, "failure", d.FailureClass, "code", d.ErrorCode, "because", d.ErrorMessage,

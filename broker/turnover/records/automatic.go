@@ -133,7 +133,11 @@ func (a *Automatic) begin(ctx context.Context, idle store.IdleNode, stock *stock
 	if err != nil {
 		return false, err
 	}
-	req, due := turnover.AutomaticRequest(h, at)
+	past, err := a.Starts.Past(ctx, n, at.Policy.ModePolicy, h.Occupants)
+	if err != nil {
+		return false, err
+	}
+	req, due := turnover.AutomaticRequest(h, at, past)
 	free := len(h.Reasons("", "")) == 0
 	if due && free {
 		due, err = stock.spares(ctx, n.SKU)

@@ -1,0 +1,25 @@
+package records
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/turnover"
+)
+
+// Past reads what the rules of a policy ask for about a node and its tenants.
+func (s *Starts) Past(ctx context.Context, n broker.Node, p broker.ModePolicy, tenants []broker.Occupant) (past turnover.Past, err error) {
+	if len(p.ReimageTenants) > 0 && len(tenants) > 0 {
+		var ids []string
+		for _, o := range tenants {
+			ids = append(ids, o.Tenant)
+		}
+		if past.Organisations, err = s.DB.OrganisationsOf(ctx, ids); err != nil {
+			return past, err
+		}
+	}
+	if p.ReimageEvery > 0 {
+		past.Resets, err = s.DB.SoftResets(ctx, n.ID)
+	}
+	return past, err
+}
