@@ -13,6 +13,7 @@ type JudgedNode struct {
 	ID, Hostname, Site string
 	Image              string // that is installed; empty: not known
 	Installable        bool   // MAAS can install another one
+	Labels             map[string]string
 	Reasons            []Reason
 }
 
@@ -51,6 +52,7 @@ const (
 	SiteNotOffered    = "site_not_offered"    // the SKU is not offered at the node's site
 	Reserved          = "reserved"            // as many nodes are kept for other projects as have this reason
 	ImageNotInstalled = "image_not_installed" // the node has another image, or one that is not known, and MAAS cannot install one
+	LabelMissing      = "label_missing"       // the node lacks a label to which the project is pinned
 )
 
 // Free counts the nodes of a SKU that may be handed out, by site, where the SKU is offered.
@@ -70,16 +72,26 @@ func (s SKU) OfferedAt(site string) bool {
 }
 
 // reserve gives the last of the free nodes at each site the reason that they are kept from a project.
-// A reservation counts nodes and names none; a placement begins with the first.
-func (s SKU) reserve(nodes []JudgedNode, kept Kept, projectID string) []JudgedNode {
+// A reservation counts nodes and names none; a placement begins with the first. Nodes that do not suit the
+// request count as kept before others.
+func (s SKU) reserve(nodes []JudgedNode, kept Kept, projectID string, suits func(JudgedNode) bool) []JudgedNode {
 	nodes = slices.Clone(nodes)
+	free := func(n JudgedNode) bool { return len(n.Reasons) == 0 && s.OfferedAt(n.Site) }
 	left := map[string]int{}
-	for i, n := range slices.Backward(nodes) {
-		if len(n.Reasons) > 0 || !s.OfferedAt(n.Site) {
+	for _, n := range nodes {
+		if !free(n) {
 			continue
 		}
 		if _, known := left[n.Site]; !known {
 			left[n.Site] = kept.From(projectID, n.Site)
+		}
+		if !suits(n) {
+			left[n.Site]--
+		}
+	}
+	for i, n := range slices.Backward(nodes) {
+		if !free(n) || !suits(n) {
+			continue
 		}
 		if left[n.Site]--; left[n.Site] >= 0 {
 			nodes[i].Reasons = []Reason{{Code: Reserved, Next: "see for whom it is kept, and until when (hostler reservation list --sku " + s.ID + ")"}}
@@ -88,12 +100,32 @@ func (s SKU) reserve(nodes []JudgedNode, kept Kept, projectID string) []JudgedNo
 	return nodes
 }
 
-// Explain counts nodes of a SKU for a request of a project (empty: any without a reservation). Nodes come
-// ordered by site, as a placement looks at them.
-func Explain(s SKU, r AllocationRequest, nodes []JudgedNode, kept Kept, projectID string) (out Explanation) {
+// other reports whether the node has another image than a request asks for, or one that is not known.
+func (n JudgedNode) other(r AllocationRequest) bool {
+	return r.Image != "" && n.Image != ImageName(r.Image)
+}
+
+// unsuited returns the reasons against a node that come from the request and its project.
+func (n JudgedNode) unsuited(r AllocationRequest, asks Project) (why []Reason) {
+	if n.other(r) && !n.Installable {
+		why = append(why, Reason{
+			Code: ImageNotInstalled, Next: "ask without an image: only MAAS installs one, and the node is bound to no machine in MAAS",
+		})
+	}
+	if lacking := asks.Placement.Lacks(n.Labels); len(lacking) > 0 {
+		why = append(why, Reason{Code: LabelMissing, Next: fmt.Sprintf(
+			"label the node, if it is meant for the project (hostler node label %s %s)", n.ID, strings.Join(lacking, " "))})
+	}
+	return why
+}
+
+// Explain counts nodes of a SKU for a request of a project (zero: any without a reservation and without
+// pinned labels). Nodes come ordered by site, as a placement looks at them.
+func Explain(s SKU, r AllocationRequest, nodes []JudgedNode, kept Kept, asks Project) (out Explanation) {
 	reasons, sites := map[string]*ExplainedReason{}, map[string]*ExplainedSite{}
 	installed := map[string]int{} // by site, the nodes that fit as they are
-	for _, n := range s.reserve(nodes, kept, projectID) {
+	suits := func(n JudgedNode) bool { return len(n.unsuited(r, asks)) == 0 }
+	for _, n := range s.reserve(nodes, kept, asks.ID, suits) {
 		at := sites[n.Site]
 		if at == nil {
 			at = &ExplainedSite{Site: n.Site}
@@ -105,13 +137,8 @@ func Explain(s SKU, r AllocationRequest, nodes []JudgedNode, kept Kept, projectI
 				Code: SiteNotOffered, Next: fmt.Sprintf("offer the SKU there (hostler sku update %s --site %s, with its other sites)", s.ID, n.Site),
 			})
 		}
-		other := r.Image != "" && n.Image != ImageName(r.Image)
-		if other && !n.Installable {
-			against = append(slices.Clone(against), Reason{
-				Code: ImageNotInstalled, Next: "ask without an image: only MAAS installs one, and the node is bound to no machine in MAAS",
-			})
-		}
-		if len(against) == 0 && other {
+		against = append(slices.Clone(against), n.unsuited(r, asks)...)
+		if len(against) == 0 && n.other(r) {
 			out.Reimages++
 		} else if len(against) == 0 {
 			installed[n.Site]++

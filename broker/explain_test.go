@@ -21,7 +21,7 @@ func TestAnExplanationCountsNodesByReason(t *testing.T) {
 		node("n-3", "dc2"), node("n-4", "dc2"), node("n-5", "dc2", "frozen"), node("n-6", "dc3"),
 	}
 	ask := func(count int, site string) Explanation {
-		return Explain(s, AllocationRequest{SKU: "h100", Nodes: count, Site: site}, nodes, Kept{}, "")
+		return Explain(s, AllocationRequest{SKU: "h100", Nodes: count, Site: site}, nodes, Kept{}, Project{})
 	}
 	e := ask(1, "")
 	if e.Fit != 3 || e.DoNotFit != 3 || e.Site != "dc1" || e.Refusal != nil || fmt.Sprint(e.Sites) != "[{dc1 1 1} {dc2 2 1} {dc3 0 1}]" {
@@ -46,7 +46,7 @@ func TestAnExplanationCountsNodesByReason(t *testing.T) {
 	s.Offer.Images = []string{"noble", "custom/rocm"}
 	nodes[0].Image, nodes[2].Image = "custom/rocm", "ubuntu/noble"
 	for image, want := range map[string]string{"noble": "[{dc1 0 2} {dc2 1 2} {dc3 0 1}]", "custom/rocm": "[{dc1 1 1} {dc2 0 3} {dc3 0 1}]"} {
-		e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1, Image: image}, nodes, Kept{}, "")
+		e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1, Image: image}, nodes, Kept{}, Project{})
 		if got := fmt.Sprint(e.Sites); got != want || e.Refusal != nil {
 			t.Errorf("%s: %s, %v, want %s", image, got, e.Refusal, want)
 		}
@@ -55,18 +55,18 @@ func TestAnExplanationCountsNodesByReason(t *testing.T) {
 		}
 	}
 	nodes[1].Installable, nodes[3].Installable = true, true // the first of them does not fit for other reasons
-	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 2, Image: "noble"}, nodes, Kept{}, ""); e.Site != "dc2" || e.Fit != 2 || e.Reimages != 1 || e.Reasons[0].Nodes != 3 {
+	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 2, Image: "noble"}, nodes, Kept{}, Project{}); e.Site != "dc2" || e.Fit != 2 || e.Reimages != 1 || e.Reasons[0].Nodes != 3 {
 		t.Errorf("one node is reimaged: %+v", e)
 	}
 	nodes[0].Installable = true
-	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1, Image: "noble"}, nodes, Kept{}, ""); e.Site != "dc2" || e.Reimages != 2 {
+	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1, Image: "noble"}, nodes, Kept{}, Project{}); e.Site != "dc2" || e.Reimages != 2 {
 		t.Errorf("the site whose node has the image goes first: %+v", e)
 	}
 	nodes[0].Installable, nodes[1].Installable, nodes[3].Installable = false, false, false
-	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 2, Image: "noble"}, nodes, Kept{}, ""); e.Refusal == nil || !strings.Contains(e.Refusal.Message, "no site has 2 nodes with image noble free") {
+	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 2, Image: "noble"}, nodes, Kept{}, Project{}); e.Refusal == nil || !strings.Contains(e.Refusal.Message, "no site has 2 nodes with image noble free") {
 		t.Errorf("%+v", e)
 	}
-	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1}, nil, Kept{}, ""); e.Refusal == nil || !strings.Contains(e.Refusal.Message, "there are no nodes") {
+	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1}, nil, Kept{}, Project{}); e.Refusal == nil || !strings.Contains(e.Refusal.Message, "there are no nodes") {
 		t.Errorf("%+v", e)
 	}
 	nodes = nil
@@ -88,7 +88,7 @@ func TestAnExplanationCountsWhatIsReserved(t *testing.T) {
 	}
 	kept := Keep([]Reservation{reservedFrom("a", "p", "dc1", 2, 0, 1), reservedFrom("b", "p", "", 1, 0, 1)}, nil, s.Free(nodes))
 	for project, want := range map[string]string{"": "[{dc1 1 2} {dc2 2 0} {dc3 0 1}]", "p": "[{dc1 3 0} {dc2 2 0} {dc3 0 1}]"} {
-		e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 2}, nodes, kept, project)
+		e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 2}, nodes, kept, Project{ID: project})
 		if got := fmt.Sprint(e.Sites); got != want || (e.Site == "dc1") != (project == "p") {
 			t.Errorf("for %q: %s at %q, want %s", project, got, e.Site, want)
 		}
@@ -98,5 +98,39 @@ func TestAnExplanationCountsWhatIsReserved(t *testing.T) {
 		if len(nodes[1].Reasons) > 0 {
 			t.Fatal("the caller's nodes were changed")
 		}
+	}
+}
+
+// Nodes that lack a label of the project do not fit, and count first as those that are kept for others.
+func TestAnExplanationCountsNodesThatLackALabel(t *testing.T) {
+	s := NewSKU()
+	s.ID = "h100"
+	gold := map[string]string{"tier": "gold", "rack": "a"}
+	nodes := []JudgedNode{
+		{ID: "n-1", Site: "dc1", Labels: gold},
+		{ID: "n-2", Site: "dc1", Labels: map[string]string{"tier": "silver"}},
+		{ID: "n-3", Site: "dc1", Labels: gold},
+		{ID: "n-4", Site: "dc1", Reasons: []Reason{{Code: "frozen"}}},
+		{ID: "n-5", Site: "dc1", Labels: gold},
+	}
+	asks := Project{ID: "p-1", Placement: ProjectPlacement{NodeLabels: gold}}
+	for kept, want := range map[int]string{
+		0: "fit 3: label_missing 2, frozen 1", 1: "fit 3: label_missing 2, frozen 1", 2: "fit 2: label_missing 2, frozen 1, reserved 1",
+	} {
+		of := Keep([]Reservation{{ProjectID: "p-2", Site: "dc1", Nodes: kept}}, nil, s.Free(nodes))
+		e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1}, nodes, of, asks)
+		var codes []string
+		for _, r := range e.Reasons {
+			codes = append(codes, fmt.Sprint(r.Code, " ", r.Nodes))
+			if r.Code == LabelMissing && r.Examples[0].Next != "label the node, if it is meant for the project (hostler node label n-2 rack=a tier=gold)" {
+				t.Errorf("the next action is %q", r.Examples[0].Next)
+			}
+		}
+		if got := fmt.Sprintf("fit %d: %s", e.Fit, strings.Join(codes, ", ")); got != want {
+			t.Errorf("%d are kept: %s, want %s", kept, got, want)
+		}
+	}
+	if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 4}, nodes, Kept{}, Project{}); e.Refusal != nil || e.Fit != 4 {
+		t.Errorf("for a project without labels: %+v", e)
 	}
 }

@@ -22,6 +22,7 @@ type Project struct {
 	ID, OrganisationID, Name string
 	CreatedAt                time.Time
 	EndedAt                  time.Time // zero: live
+	Placement                ProjectPlacement
 }
 
 // Place returns the place of the project.

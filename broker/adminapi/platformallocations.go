@@ -122,7 +122,7 @@ func (a *API) explainAllocation(ctx context.Context, in *explainAllocationInput)
 	if err != nil {
 		return nil, err
 	}
-	e := broker.Explain(s, broker.AllocationRequest{SKU: s.ID, Nodes: in.Nodes, Site: in.Site, Image: in.Image}, nodes, kept, asks.ID)
+	e := broker.Explain(s, broker.AllocationRequest{SKU: s.ID, Nodes: in.Nodes, Site: in.Site, Image: in.Image}, nodes, kept, asks)
 	out := &api.AllocationExplanation{
 		SKU: s.ID, Nodes: in.Nodes, Image: in.Image, WouldFit: e.Refusal == nil, Site: e.Site,
 		Fit: e.Fit, DoNotFit: e.DoNotFit, Reimages: e.Reimages,

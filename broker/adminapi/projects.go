@@ -2,9 +2,11 @@ package adminapi
 
 import (
 	"context"
+	"maps"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // ProjectInput names a project.
@@ -36,7 +38,7 @@ func (a *API) listProjects(ctx context.Context, in *projectsInput) (*api.Project
 	if err != nil {
 		return nil, err
 	}
-	return &api.ProjectList{Items: resources(page, projectResource), Next: next}, nil
+	return &api.ProjectList{Items: resources(page, projectView(ctx)), Next: next}, nil
 }
 
 type createProjectInput struct {
@@ -49,11 +51,11 @@ func (a *API) createProject(ctx context.Context, in *createProjectInput) (*api.P
 	if err != nil {
 		return nil, err
 	}
-	return resource(projectResource)(a.c.Tenants.CreateProject(withReason(ctx, in.Body.Reason), callerOf(ctx).actor(), o.ID, in.Body.Name))
+	return resource(projectView(ctx))(a.c.Tenants.CreateProject(withReason(ctx, in.Body.Reason), callerOf(ctx).actor(), o.ID, in.Body.Name))
 }
 
 func (a *API) showProject(ctx context.Context, in *ProjectInput) (*api.Project, error) {
-	return resource(projectResource)(a.project(ctx, in.Project))
+	return resource(projectView(ctx))(a.project(ctx, in.Project))
 }
 
 type endProjectInput struct {
@@ -70,9 +72,44 @@ func (a *API) endProject(ctx context.Context, in *endProjectInput) (*api.Project
 	if err != nil {
 		return nil, err
 	}
-	return resource(projectResource)(a.c.Tenants.EndProject(ctx, callerOf(ctx).actor(), p.ID, reason))
+	return resource(projectView(ctx))(a.c.Tenants.EndProject(ctx, callerOf(ctx).actor(), p.ID, reason))
 }
 
-func projectResource(p broker.Project) api.Project {
-	return api.Project{ID: p.ID, OrganisationID: p.OrganisationID, Name: p.Name, CreatedAt: p.CreatedAt, EndedAt: timeOrNull(p.EndedAt)}
+type updateProjectInput struct {
+	ProjectInput
+	Body api.ProjectUpdate
+}
+
+func (a *API) updateProject(ctx context.Context, in *updateProjectInput) (*api.Project, error) {
+	b := in.Body
+	if b.PlacementOrder == nil && len(b.NodeLabels) == 0 {
+		return nil, broker.Errorf(broker.Invalid, "invalid_request", "nothing of project %s is to be changed (give placement_order or node_labels)",
+			taskcatalog.Clean(in.Project, 130))
+	}
+	p, err := a.project(ctx, in.Project)
+	if err != nil {
+		return nil, err
+	}
+	reason := taskcatalog.Clean(b.Reason, 500)
+	p, err = a.c.DB.SetPlacement(ctx, callerOf(ctx).actor(), p.ID, reason, func(now *broker.ProjectPlacement) error {
+		if b.PlacementOrder != nil {
+			now.Order = broker.PlacementOrder(*b.PlacementOrder)
+		}
+		maps.Copy(now.NodeLabels, b.NodeLabels)
+		maps.DeleteFunc(now.NodeLabels, func(_, value string) bool { return value == "" })
+		return checkLabels(now.NodeLabels)
+	})
+	return resource(projectView(ctx))(p, err)
+}
+
+// projectView is the read model of projects for a caller. A tenant sees nothing of nodes, labels of nodes included.
+func projectView(ctx context.Context) func(broker.Project) api.Project {
+	ofPlatform := callerOf(ctx).Place.OfPlatform()
+	return func(p broker.Project) api.Project {
+		out := api.Project{ID: p.ID, OrganisationID: p.OrganisationID, Name: p.Name, CreatedAt: p.CreatedAt, EndedAt: timeOrNull(p.EndedAt)}
+		if ofPlatform {
+			out.Placement = &api.ProjectPlacement{PlacementOrder: string(p.Placement.Order), NodeLabels: p.Placement.NodeLabels}
+		}
+		return out
+	}
 }

@@ -142,7 +142,7 @@ type AllocationSiteCounts struct {
 
 // AllocationReason is a reason for which nodes do not fit.
 type AllocationReason struct {
-	Code     string                 `json:"code" doc:"as of a node's handout, site_not_offered, image_not_installed: the node has another image, and MAAS cannot install one, or reserved: as many nodes are kept for other projects"`
+	Code     string                 `json:"code" doc:"as of a node's handout, site_not_offered, image_not_installed: the node has another image, and MAAS cannot install one, label_missing: the node lacks a label to which the project is pinned, or reserved: as many nodes are kept for other projects"`
 	Nodes    int                    `json:"nodes"`
 	Examples []AllocationReasonNode `json:"examples" doc:"at most ten of the nodes"`
 }

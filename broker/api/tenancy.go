@@ -29,6 +29,21 @@ type Project struct {
 	Name           string     `json:"name"`
 	CreatedAt      time.Time  `json:"created_at"`
 	EndedAt        *time.Time `json:"ended_at" doc:"null: live"`
+
+	Placement *ProjectPlacement `json:"placement,omitempty" doc:"which nodes the project is given; for tokens of the platform only"`
+}
+
+// ProjectPlacement says which nodes the allocations of a project get.
+type ProjectPlacement struct {
+	PlacementOrder string            `json:"placement_order" enum:",node_id,newest_certificate,least_used" doc:"which of the free nodes are given first; empty: as the site's policy says"`
+	NodeLabels     map[string]string `json:"node_labels" doc:"labels that each node must have"`
+}
+
+// ProjectUpdate changes which nodes a project is given. What is left out stays.
+type ProjectUpdate struct {
+	PlacementOrder *string           `json:"placement_order,omitempty" enum:",node_id,newest_certificate,least_used" doc:"empty: as the site's policy says"`
+	NodeLabels     map[string]string `json:"node_labels,omitempty" doc:"labels that each node must have; an empty value removes the label"`
+	Reason         string            `json:"reason,omitempty" maxLength:"500"`
 }
 
 // ProjectList is one page of projects.

@@ -14,10 +14,12 @@ import (
 // nodes_certified and nodes_claims have the same expressions.
 var ranks = map[broker.PlacementOrder]string{broker.NewestCertificate: "(-certified_at)", broker.LeastUsed: "claims"}
 
-// spot is the place of a node in the order of a site's candidates. Without an id it is before all nodes.
+// spot is the place of a node in the order of a site's candidates, with the node's labels. Without an id it
+// is before all nodes.
 type spot struct {
-	rank int64
-	id   string
+	rank   int64
+	id     string
+	labels map[string]string
 }
 
 // rank returns what the nodes of a site are ordered by before their ids; empty: nothing. A transaction that
@@ -26,6 +28,9 @@ type spot struct {
 func (p *placement) rank(ctx context.Context, site string) (string, error) {
 	if p.wait {
 		return "", nil
+	}
+	if p.policy.Order != "" {
+		return ranks[p.policy.Order], nil
 	}
 	order, err := siteOrder(ctx, p, site)
 	return ranks[order], err
@@ -145,13 +150,15 @@ const judgedPage = 200
 
 // next locks the next candidates of a site after a spot. end is the last candidate that need not be
 // looked at again; without an id: there are no more. Most candidates fit, so the first are locked at once.
-// Once one did not fit, candidates are judged together without locks, and only those that fit are locked.
+// Once one did not fit, or if the project is pinned to labels, candidates are judged together without locks,
+// and only those that fit are locked.
 func (p *placement) next(
 	ctx context.Context, site string, of wish, rank string, after spot, most int,
 ) (ids []string, end spot, err error) {
 	w := p.candidates(site, of)
-	if p.unfit {
-		free, last, err := p.judge(ctx, site, of, rank, after)
+	judged := p.unfit || len(p.policy.NodeLabels) > 0
+	if judged {
+		free, last, err := p.judge(ctx, site, of, rank, after, p.policy)
 		if err != nil || len(free) == 0 {
 			return nil, last, err
 		}
@@ -166,7 +173,7 @@ func (p *placement) next(
 	}
 	limit := w.Limit(most) // adds an argument to w
 	locked, err := p.spots(ctx, w, rank, limit+lock)
-	if len(locked) == most || len(locked) > 0 && !p.unfit {
+	if len(locked) == most || len(locked) > 0 && !judged {
 		end = locked[len(locked)-1]
 	}
 	for _, s := range locked {
@@ -175,9 +182,11 @@ func (p *placement) next(
 	return ids, end, err
 }
 
-// judge judges a page of candidates without locks, and returns those that fit, and the last one of
-// the page.
-func (p *placement) judge(ctx context.Context, site string, of wish, rank string, after spot) (free []string, last spot, err error) {
+// judge judges a page of candidates without locks, and returns those that fit and have the labels of a policy,
+// and the last one of the page.
+func (p *placement) judge(
+	ctx context.Context, site string, of wish, rank string, after spot, policy broker.ProjectPlacement,
+) (free []string, last spot, err error) {
 	w := p.candidates(site, of)
 	beyond(&w, rank, after)
 	limit := w.Limit(judgedPage) // adds an argument to w
@@ -185,9 +194,16 @@ func (p *placement) judge(ctx context.Context, site string, of wish, rank string
 	if err != nil || len(page) == 0 {
 		return nil, last, err
 	}
-	ids := make([]string, len(page))
-	for i, s := range page {
-		ids[i] = s.id
+	var ids []string
+	for _, s := range page {
+		if len(policy.Lacks(s.labels)) == 0 {
+			ids = append(ids, s.id)
+		} else {
+			p.looked[s.id] = true
+		}
+	}
+	if last = page[len(page)-1]; len(ids) == 0 {
+		return nil, last, nil
 	}
 	fleet, err := handouts(ctx, p, nodesWith(ids), p.clock())
 	if err == nil {
@@ -200,7 +216,7 @@ func (p *placement) judge(ctx context.Context, site string, of wish, rank string
 			p.looked[f.Node.ID] = true
 		}
 	}
-	return free, page[len(page)-1], err
+	return free, last, err
 }
 
 // spots returns the selected nodes in the order of a rank.
@@ -209,8 +225,9 @@ func (p *placement) spots(ctx context.Context, w sqlkit.Where, rank, tail string
 	if rank != "" {
 		what, by = rank, rank+", id"
 	}
-	return sqlkit.Collect(ctx, p, func(row sqlkit.Row) (s spot, err error) { return s, row.Scan(&s.rank, &s.id) },
-		`SELECT `+what+`, id FROM nodes`+w.String()+` ORDER BY `+by+tail, w.Args...)
+	return sqlkit.Collect(ctx, p, func(row sqlkit.Row) (s spot, err error) {
+		return s, row.Scan(&s.rank, &s.id, sqlkit.ScanJSON(&s.labels))
+	}, `SELECT `+what+`, id, labels FROM nodes`+w.String()+` ORDER BY `+by+tail, w.Args...)
 }
 
 // fits reports whether a locked node may be handed to the allocation. The facts are read after the
@@ -219,7 +236,7 @@ func (p *placement) spots(ctx context.Context, w sqlkit.Where, rank, tail string
 // hand may name the id of any allocation.
 func (p *placement) fits(ctx context.Context, id string) (bool, error) {
 	n, err := node(ctx, p, id, "")
-	if err != nil {
+	if err != nil || len(p.policy.Lacks(n.Labels)) > 0 {
 		return false, err
 	}
 	h, err := p.handout(ctx, n, p.clock())

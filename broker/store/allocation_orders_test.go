@@ -153,3 +153,81 @@ func TestEachOrderOfPlacementHasItsIndex(t *testing.T) {
 		}
 	}
 }
+
+// pins sets which nodes a project is given.
+func pins(t testing.TB, db *store.DB, project string, policy broker.ProjectPlacement) {
+	t.Helper()
+	must(db.SetPlacement(ctx, admin, project, "test", func(p *broker.ProjectPlacement) error { *p = policy; return nil }))(t)
+}
+
+// A project that is pinned to labels is given only nodes that have all of them, in the order of its own policy.
+func TestAProjectIsGivenNodesWithItsLabelsAlone(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		here := newSite(t, db, "dc1")
+		newSite(t, db, "dc2")
+		offered(t, db, "h100")
+		nodes := append(stock(t, db, "h100", "dc1", 6), stock(t, db, "h100", "dc2", 2)...)
+		for i, labels := range []map[string]string{2: {"tier": "gold"}, 3: {"tier": "gold", "rack": "a"}, 4: {"tier": "silver", "rack": "a"}, 5: {"tier": "gold", "rack": "a"}} {
+			if labels != nil {
+				must(db.SetLabels(ctx, admin, nodes[i].ID, labels))(t)
+			}
+		}
+		must(db.SetLabels(ctx, admin, nodes[7].ID, map[string]string{"tier": "gold", "rack": "a"}))(t)
+		orders(t, db, here, broker.LeastUsed)
+		pins(t, db, "p-1", broker.ProjectPlacement{NodeLabels: map[string]string{"tier": "gold", "rack": "a"}})
+		if audited(t, db, "project.update", "") != 1 {
+			t.Error("the change of the project is not on record")
+		}
+		ids := func(at ...int) (out []string) {
+			for _, i := range at {
+				out = append(out, nodes[i].ID)
+			}
+			return out
+		}
+		gets := func(project, id, site string, want ...int) broker.Allocation {
+			t.Helper()
+			a := must(asksAs(db, project, id, site, len(want)))(t)
+			if !slices.Equal(a.NodeIDs, ids(want...)) {
+				t.Errorf("%s got %v, want %v", id, a.NodeIDs, ids(want...))
+			}
+			return a
+		}
+		_, err := asksAs(db, "p-1", "a-0", "", 3)
+		refused(t, err, "sku_unavailable")
+		if strings.Contains(err.Error(), "gold") {
+			t.Errorf("a tenant reads %v", err)
+		}
+		walk(t, db, gets("p-1", "a-1", "dc1", 3), waysTo[broker.AllocationFailed]...)
+		gets("p-1", "a-2", "dc1", 5)
+		pins(t, db, "p-1", broker.ProjectPlacement{Order: broker.ByNodeID, NodeLabels: map[string]string{"tier": "gold"}})
+		gets("p-1", "a-3", "dc1", 2)
+		must(db.SetLabels(ctx, admin, nodes[3].ID, map[string]string{"tier": ""}))(t)
+		gets("p-1", "a-4", "", 7) // none is left at the first site
+		_, err = asksAs(db, "p-1", "a-5", "", 1)
+		refused(t, err, "sku_unavailable")
+		gets("p-2", "a-6", "dc1", 0, 1, 4) // another project takes what comes first
+		_, err = db.SetPlacement(ctx, admin, "p-none", "", func(*broker.ProjectPlacement) error { return nil })
+		refused(t, err, "project_not_found")
+	})
+}
+
+// Where few of many nodes have the labels, a page without any is not the end, and all nodes are judged for no page.
+func TestTheFewNodesWithALabelAreFound(t *testing.T) {
+	db := storetest.Open(t, "sqlite", nil)
+	offered(t, db, "h100")
+	last := stock(t, db, "h100", "dc1", 1)[0].ID
+	for i := range 450 { // sort before the node of the stock
+		name := fmt.Sprintf("a-%03d", i)
+		must(db.CreateNode(ctx, admin, store.NewNode{
+			ID: "n-" + name, Hostname: name, Site: "dc1", SKU: "h100", Bootstrap: "command", TokenHash: "hash-" + name, TokenExpires: db.Now().Add(time.Hour),
+		}))(t)
+	}
+	ok(t, store.Exec(ctx, db, `UPDATE nodes SET status = 'active', last_contact_at = `+fmt.Sprint(db.Now().Add(time.Hour).UnixMicro())))
+	must(db.SetLabels(ctx, admin, last, map[string]string{"tier": "gold"}))(t)
+	pins(t, db, "p-1", broker.ProjectPlacement{NodeLabels: map[string]string{"tier": "gold"}})
+	if a := must(asks(db, "a-1", "h100", 1))(t); !slices.Equal(a.NodeIDs, []string{last}) {
+		t.Errorf("given was %v, want %s", a.NodeIDs, last)
+	}
+	_, err := asks(db, "a-2", "h100", 1)
+	refused(t, err, "sku_unavailable")
+}

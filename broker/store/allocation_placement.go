@@ -65,13 +65,15 @@ func (t *tx) createAllocation(ctx context.Context, actor broker.Actor, n NewAllo
 	if err := t.passFreezes(ctx); err != nil {
 		return a, err
 	}
-	if err := t.withinQuota(ctx, n.ProjectID, n.AllocationRequest); err != nil {
+	asks, err := t.withinQuota(ctx, n.ProjectID, n.AllocationRequest)
+	if err != nil {
 		if r, ok := errors.AsType[*broker.Error](err); ok {
 			return a, refuse(r, e)
 		}
 		return a, err
 	}
-	p := placement{tx: t, n: n, offered: s.Offer.Sites, wait: wait, looked: map[string]bool{}, free: map[string]int{}}
+	p := placement{tx: t, n: n, policy: asks.Placement, offered: s.Offer.Sites, wait: wait}
+	p.looked, p.free = map[string]bool{}, map[string]int{}
 	if err := p.heedReservations(ctx); err != nil {
 		return a, err
 	}
@@ -141,6 +143,7 @@ func (t *tx) insertAllocation(ctx context.Context, a broker.Allocation) error {
 type placement struct {
 	*tx
 	n       NewAllocation
+	policy  broker.ProjectPlacement
 	offered []string // sites; empty: all
 	wait    bool     // for locks; false: locked nodes are passed over
 	// passedOver: nodes that might have been found are locked by other transactions.

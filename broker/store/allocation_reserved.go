@@ -60,7 +60,7 @@ func (p *placement) countFree(ctx context.Context, site string, most int) (int, 
 	}
 	n := 0
 	for last := (spot{}); n < most; {
-		free, end, err := p.judge(ctx, site, anyImage, "", last)
+		free, end, err := p.judge(ctx, site, anyImage, "", last, broker.ProjectPlacement{})
 		if err != nil {
 			return 0, err
 		}

@@ -25,10 +25,10 @@ func (db *DB) JudgedNodes(ctx context.Context, sku string, sites []string) ([]br
 	w.Add("status <> ?", string(broker.Deleted))
 	sqlkit.In(&w, "site", sites)
 	out, err := sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (n broker.JudgedNode, err error) {
-		err = row.Scan(&n.ID, &n.Hostname, &n.Site, &n.Image, &n.Installable)
+		err = row.Scan(&n.ID, &n.Hostname, &n.Site, &n.Image, &n.Installable, sqlkit.ScanJSON(&n.Labels))
 		return n, err
 	}, `SELECT id, hostname, site, COALESCE((SELECT i.image FROM node_images i WHERE i.node_id = nodes.id AND i.epoch = nodes.epoch), ''),
-			`+installable+`
+			`+installable+`, labels
 		FROM nodes`+w.String()+` ORDER BY site, id`, w.Args...)
 	if err != nil {
 		return nil, err

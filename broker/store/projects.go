@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"strings"
 
@@ -14,10 +15,11 @@ import (
 // maxProjects is how many live projects an organisation may have.
 const maxProjects = 200
 
-const projectColumns = `id, organisation_id, name, created_at, ended_at`
+const projectColumns = `id, organisation_id, name, created_at, ended_at, placement_order, node_labels`
 
 func scanProject(row sqlkit.Row) (p broker.Project, err error) {
-	err = row.Scan(&p.ID, &p.OrganisationID, &p.Name, sqlkit.ScanMicros(&p.CreatedAt), sqlkit.ScanMicros(&p.EndedAt))
+	err = row.Scan(&p.ID, &p.OrganisationID, &p.Name, sqlkit.ScanMicros(&p.CreatedAt), sqlkit.ScanMicros(&p.EndedAt),
+		&p.Placement.Order, sqlkit.ScanJSON(&p.Placement.NodeLabels))
 	return p, err
 }
 
@@ -98,12 +100,41 @@ func (db *DB) CreateProject(ctx context.Context, actor broker.Actor, p broker.Pr
 				"cannot create project %s: a live project of organisation %s has that name (choose another name)", p.Name, o.Name)
 		}
 		made = broker.Project{ID: p.ID, OrganisationID: o.ID, Name: p.Name, CreatedAt: t.now}
+		made.Placement.NodeLabels = map[string]string{}
 		return t.audit(ctx, broker.AuditEntry{
 			Actor: actor.Name, Action: "project.create", Subject: "project/" + p.ID,
 			After: small("name", p.Name, "organisation_id", o.ID),
 		})
 	})
 	return made, err
+}
+
+// SetPlacement stores which nodes a live project is given, by a change of what is stored. Codes:
+// project_not_found, project_ended, and those of the change.
+func (db *DB) SetPlacement(
+	ctx context.Context, actor broker.Actor, id, reason string, change func(*broker.ProjectPlacement) error,
+) (p broker.Project, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		if p, err = t.liveProject(ctx, id, t.ForUpdate()); err != nil {
+			return err
+		}
+		before := placementAudit(p)
+		if err := change(&p.Placement); err != nil {
+			return err
+		}
+		if _, err := t.ExecContext(ctx, `UPDATE projects SET placement_order = $1, node_labels = $2 WHERE id = $3`,
+			string(p.Placement.Order), sqlkit.JSON(p.Placement.NodeLabels), p.ID); err != nil {
+			return err
+		}
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: "project.update", Subject: "project/" + p.ID, Reason: reason, Before: before, After: placementAudit(p),
+		})
+	})
+	return p, err
+}
+
+func placementAudit(p broker.Project) json.RawMessage {
+	return small("placement_order", p.Placement.Order, "node_labels", p.Placement.NodeLabels)
 }
 
 // EndProject ends a project without live members and without allocations that have not ended, with its

@@ -65,28 +65,27 @@ func (db *DB) SetQuota(ctx context.Context, actor broker.Actor, q broker.Quota, 
 	return kept, err
 }
 
-// withinQuota refuses a request beyond the quota of its project. The quota's row is locked, so that
+// withinQuota returns the project of a request, and refuses a request beyond its quota. The quota's row is locked, so that
 // requests of one project for one SKU are counted one after another. Codes: project_not_found,
 // project_ended, quota_exceeded.
-func (t *tx) withinQuota(ctx context.Context, projectID string, r broker.AllocationRequest) error {
-	p, err := t.liveProject(ctx, projectID, t.ForKeyShare())
-	if err != nil {
-		return err
+func (t *tx) withinQuota(ctx context.Context, projectID string, r broker.AllocationRequest) (p broker.Project, err error) {
+	if p, err = t.liveProject(ctx, projectID, t.ForKeyShare()); err != nil {
+		return p, err
 	}
 	q, err := scanQuota(t.QueryRowContext(ctx, `SELECT `+quotaColumns+` FROM quotas WHERE project_id = $1 AND sku = $2`+t.ForUpdate(),
 		p.ID, r.SKU))
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return err
+		return p, err
 	}
 	var nodes, gpus int
 	if err := t.QueryRowContext(ctx, `SELECT COALESCE(SUM(nodes), 0), COALESCE(SUM(gpus), 0) FROM tenant_allocations
 		WHERE project_id = $1 AND sku = $2 AND status NOT IN ('released', 'failed')`, p.ID, r.SKU).Scan(&nodes, &gpus); err != nil {
-		return err
+		return p, err
 	}
 	if nodes+r.Nodes > q.Nodes || gpus+r.GPUs > q.GPUs {
-		return broker.Errorf(broker.Refused, "quota_exceeded",
+		return p, broker.Errorf(broker.Refused, "quota_exceeded",
 			"cannot allocate %d nodes and %d gpus of SKU %s: project %s holds %d and %d, and its quota is %d and %d (release an allocation, or ask for a larger quota)",
 			r.Nodes, r.GPUs, r.SKU, p.Name, nodes, gpus, q.Nodes, q.GPUs)
 	}
-	return nil
+	return p, nil
 }

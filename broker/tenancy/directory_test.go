@@ -3,6 +3,7 @@ package tenancy_test
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -54,12 +55,12 @@ func TestNamesAreUniqueWithinTheirParentAlone(t *testing.T) {
 		_, err = db.Project(ctx, platform, "lab")
 		refused(t, err, "ambiguous_project")
 		for within, want := range map[broker.Place]broker.Project{{OrganisationID: acme.ID}: lab, theirs.Place(): theirs} {
-			if got := must(db.Project(ctx, within, "lab"))(t); got != want {
+			if got := must(db.Project(ctx, within, "lab"))(t); !reflect.DeepEqual(got, want) {
 				t.Errorf("within %+v it is %+v, want %+v", within, got, want)
 			}
 		}
 		for _, ref := range []string{lab.ID, "acme/lab", acme.ID + "/lab"} {
-			if got := must(db.Project(ctx, platform, ref))(t); got != lab {
+			if got := must(db.Project(ctx, platform, ref))(t); !reflect.DeepEqual(got, lab) {
 				t.Errorf("%s is %+v", ref, got)
 			}
 			_, err := db.Project(ctx, theirs.Place(), ref)

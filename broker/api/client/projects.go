@@ -33,6 +33,11 @@ func (c *Client) CreateProject(ctx context.Context, organisation string, p api.P
 	return submit[api.Project](ctx, c, http.MethodPost, at("organisations", organisation, "projects"), p)
 }
 
+// UpdateProject changes which nodes a project is given. It needs a platform_admin's token.
+func (c *Client) UpdateProject(ctx context.Context, ref string, u api.ProjectUpdate) (*api.Project, error) {
+	return submit[api.Project](ctx, c, http.MethodPatch, at("projects", ref), u)
+}
+
 // EndProject ends a project. The record stays.
 func (c *Client) EndProject(ctx context.Context, ref, reason string) (*api.Project, error) {
 	return submit[api.Project](ctx, c, http.MethodPost, at("projects", ref, "end"), api.ReasonBody{Reason: reason})

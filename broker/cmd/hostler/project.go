@@ -1,15 +1,19 @@
 package main
 
 import (
+	"cmp"
+
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
 
 func projectCommand(a *app) *cobra.Command {
 	return noun("project", "projects of organisations", "  hostler project list --org acme",
-		projectCreateCommand(a), projectListCommand(a), projectShowCommand(a), projectEndCommand(a))
+		projectCreateCommand(a), projectListCommand(a), projectShowCommand(a),
+		projectUpdateCommand(a), projectEndCommand(a))
 }
 
 func projectCreateCommand(a *app) *cobra.Command {
@@ -95,6 +99,47 @@ organisations have a project of that name.`,
 	}
 }
 
+func projectUpdateCommand(a *app) *cobra.Command {
+	var u api.ProjectUpdate
+	var order string
+	var labels []string
+	c := &cobra.Command{
+		Use: "update PROJECT", Short: "change which nodes a project is given", Args: exactly("PROJECT"),
+		Long: `Change which nodes the allocations of a project get from now on. With --node-label a
+node is given only if it has the label (hostler node label); labels of before stay,
+and KEY= removes one. With --placement-order the free nodes come in this order,
+whatever the policy of their site says; "" is the site's again. What the project
+holds stays.`,
+		Example: "  hostler project update acme/lab --node-label tier=gold --reason 'contract 17'\n  hostler project update acme/lab --placement-order least_used\n" +
+			"  hostler project update acme/lab --node-label tier=",
+		RunE: func(c *cobra.Command, args []string) error {
+			if c.Flags().Changed("placement-order") {
+				u.PlacementOrder = &order
+			}
+			var ok bool
+			if u.NodeLabels, ok = client.Labels(labels); !ok {
+				return usage("--node-label takes key=value")
+			}
+			if u.PlacementOrder == nil && len(labels) == 0 {
+				return usage("nothing to change is given (use --node-label or --placement-order)")
+			}
+			remote, err := a.connect()
+			if err != nil {
+				return err
+			}
+			p, err := remote.UpdateProject(c.Context(), args[0], u)
+			if err != nil {
+				return err
+			}
+			return a.showProject(p)
+		},
+	}
+	c.Flags().StringVar(&order, "placement-order", "", "`ORDER` of the free nodes: node_id, newest_certificate or least_used; empty: the site's")
+	c.Flags().StringArrayVar(&labels, "node-label", nil, "label that each node must have, `KEY=VALUE` (may be repeated)")
+	reasonFlag(c, &u.Reason)
+	return c
+}
+
 func projectEndCommand(a *app) *cobra.Command {
 	return endCommand(a, "project", "PROJECT", "project", "acme/lab", `End a project. A project with live members is refused. Its record stays, and its name
 can be given again.`,
@@ -117,7 +162,16 @@ func orgFlag(c *cobra.Command, org *string, help string) {
 
 func (a *app) showProject(p *api.Project) error {
 	return a.show(p, []string{p.ID}, func(page *render.Page) {
-		page.Fields("id", p.ID, "name", p.Name, "organisation", p.OrganisationID, "state", endState(p.EndedAt),
-			"created", moment(a, p.CreatedAt), "ended", endMoment(a, p.EndedAt))
+		fields := []string{
+			"id", p.ID, "name", p.Name, "organisation", p.OrganisationID, "state", endState(p.EndedAt),
+			"created", moment(a, p.CreatedAt), "ended", endMoment(a, p.EndedAt),
+		}
+		if p.Placement != nil {
+			fields = append(fields, "placement order", cmp.Or(p.Placement.PlacementOrder, "the site's"))
+		}
+		page.Fields(fields...)
+		if p.Placement != nil && len(p.Placement.NodeLabels) > 0 {
+			pairs(page, "Labels that each node must have", p.Placement.NodeLabels)
+		}
 	})
 }
