@@ -169,7 +169,7 @@ func Explain(s SKU, r AllocationRequest, nodes []JudgedNode, kept Kept, asks Pro
 		out.Reasons = append(out.Reasons, *reasons[code])
 	}
 	slices.SortStableFunc(out.Reasons, func(a, b ExplainedReason) int { return b.Nodes - a.Nodes })
-	out.place(s, r, installed)
+	out.place(s, r, installed, kept, asks.ID)
 	return out
 }
 
@@ -181,25 +181,29 @@ func (e *ExplainedReason) add(n JudgedNode, why Reason) {
 }
 
 // place sets the site of the nodes that would be claimed, or the refusal. A placement claims all nodes at
-// the first site that has enough; first of all, where enough need no reimage.
-func (e *Explanation) place(s SKU, r AllocationRequest, installed map[string]int) {
+// the first site that has enough; first of all, where enough need no reimage. A site where a reservation of the
+// project is not filled goes before the others.
+func (e *Explanation) place(s SKU, r AllocationRequest, installed map[string]int, kept Kept, projectID string) {
 	if err := cmp.Or(s.Offers(r), s.Places(r)); err != nil {
 		e.Refusal = AsError(err)
 		return
 	}
-	var have []string
+	var have, enough, ready []string
 	for _, at := range e.Sites {
 		if installed[at.Site] >= r.Nodes {
-			e.Site = at.Site
-			return
+			ready = append(ready, at.Site)
 		}
-	}
-	for _, at := range e.Sites {
 		if at.Fit >= r.Nodes {
-			e.Site = at.Site
-			return
+			enough = append(enough, at.Site)
 		}
 		have = append(have, fmt.Sprintf("%s has %d", at.Site, at.Fit))
+	}
+	if len(ready) == 0 {
+		ready = enough
+	}
+	if len(ready) > 0 {
+		e.Site = kept.OwnFirst(projectID, ready)[0]
+		return
 	}
 	found := "there are no nodes of the SKU"
 	if len(have) > 0 {

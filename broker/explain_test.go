@@ -134,3 +134,17 @@ func TestAnExplanationCountsNodesThatLackALabel(t *testing.T) {
 		t.Errorf("for a project without labels: %+v", e)
 	}
 }
+
+// A project's request is placed first where its own reservation is not filled.
+func TestAnExplanationLooksFirstWhereTheProjectHasReserved(t *testing.T) {
+	s := NewSKU()
+	s.ID = "h100"
+	nodes := []JudgedNode{{ID: "n-1", Site: "dc1"}, {ID: "n-2", Site: "dc2"}}
+	reserved := []Reservation{{ProjectID: "p-1", Site: "dc2", Nodes: 1}}
+	for want, held := range map[string][]HeldNodes{"dc2": nil, "dc1": {{ProjectID: "p-1", Site: "dc2", Nodes: 1}}} {
+		kept := Keep(reserved, held, s.Free(nodes))
+		if e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1}, nodes, kept, Project{ID: "p-1"}); e.Site != want {
+			t.Errorf("with %v held: at %s, want %s", held, e.Site, want)
+		}
+	}
+}

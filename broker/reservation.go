@@ -176,6 +176,28 @@ func (k Kept) Leaves(projectID, site string, n int) bool {
 	return true
 }
 
+// OwnFirst returns sites in the order in which a project's requests look at them: first those where a
+// reservation of the project is not filled yet, so that nodes that are kept for the project are used before
+// nodes that others may have.
+func (k Kept) OwnFirst(projectID string, sites []string) []string {
+	own := func(site string) bool {
+		return slices.ContainsFunc(k.Reservations, func(r KeptReservation) bool {
+			return r.ProjectID == projectID && r.Site == site && r.Held < r.Nodes
+		})
+	}
+	sites = slices.Clone(sites)
+	slices.SortStableFunc(sites, func(a, b string) int {
+		switch ofA := own(a); {
+		case ofA == own(b):
+			return 0
+		case ofA:
+			return -1
+		}
+		return 1
+	})
+	return sites
+}
+
 // From returns how many of the free nodes at a site are kept from a project: it is given the others.
 func (k Kept) From(projectID, site string) int {
 	if len(k.Reservations) == 0 {

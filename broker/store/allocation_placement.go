@@ -189,12 +189,14 @@ func (p *placement) findAllAt(ctx context.Context, site string, wishes []wish) (
 	return nodes, nil
 }
 
-// sites returns the sites to look at, in the order of the locks.
+// sites returns the sites to look at, in the order of the locks. A project with a reservation may have another
+// order than others: placements of a SKU with reservations come one after another.
 func (p *placement) sites(ctx context.Context) ([]string, error) {
 	if p.n.Site != "" {
 		return []string{p.n.Site}, nil
 	}
-	return p.allSites(ctx)
+	all, err := p.allSites(ctx)
+	return broker.Keep(p.reserved, p.held, nil).OwnFirst(p.n.ProjectID, all), err
 }
 
 // allSites returns the sites where the SKU is offered.

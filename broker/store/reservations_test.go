@@ -280,3 +280,61 @@ func TestARaceBreaksNoReservation(t *testing.T) {
 		})
 	}
 }
+
+// A request that names no site uses the project's own reservations at sites first, and leaves other sites to others.
+func TestAProjectUsesItsReservedSitesFirst(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		newSite(t, db, "dc2")
+		offered(t, db, "h100")
+		stock(t, db, "h100", "dc1", 2)
+		stock(t, db, "h100", "dc2", 3)
+		must(reserves(db, "rsv-1", "dc2", 2, 0))(t)
+		for i, want := range []struct{ project, site string }{{"p-1", "dc1"}, {"p-2", "dc2"}, {"p-2", "dc2"}, {"p-2", "dc1"}, {"p-1", "dc2"}} {
+			if a := must(asksAs(db, want.project, fmt.Sprint("a-", i), "", 1))(t); a.Site != want.site {
+				t.Errorf("request %d, of %s, got a node of %s, want %s", i, want.project, a.Site, want.site)
+			}
+		}
+	})
+}
+
+// Many askers reserve at once, at several brokers where there may be several: the reservations are never of more
+// nodes than there are, and as many win as fit. Another period leaves its nodes alone.
+func TestReservationsMadeAtOnceAreNeverOfMoreNodesThanThereAre(t *testing.T) {
+	for _, engine := range storetest.Engines {
+		t.Run(engine, func(t *testing.T) {
+			const nodes, askers = 6, 30
+			url := storetest.URL(t, engine)
+			brokers := []*store.DB{storetest.Reopen(t, url, nil), storetest.Reopen(t, url, nil), storetest.Reopen(t, url, nil)}
+			newSite(t, brokers[0], "dc1")
+			offered(t, brokers[0], "h100")
+			stock(t, brokers[0], "h100", "dc1", nodes)
+			start := brokers[0].Now().Add(time.Hour)
+			var mu sync.Mutex
+			won := map[time.Time]int{}
+			var work sync.WaitGroup
+			for i := range askers {
+				from := start.Add(time.Duration(i%3/2) * 24 * time.Hour) // two periods that touch
+				work.Go(func() {
+					r, err := brokers[i/2%len(brokers)].CreateReservation(ctx, admin, broker.Reservation{
+						ID: fmt.Sprintf("rsv-%03d", i), ProjectID: projects[i%len(projects)], SKU: "h100", Site: []string{"", "dc1"}[i%2], Nodes: 1,
+						From: from, To: from.Add(24 * time.Hour),
+					}, "test")
+					mu.Lock()
+					defer mu.Unlock()
+					if err == nil {
+						won[r.From] += r.Nodes
+					} else if broker.AsError(err).Code != "reservation_overbooked" {
+						t.Errorf("asker %d: %v", i, err)
+					}
+				})
+			}
+			work.Wait()
+			if len(won) != 2 || won[start] != nodes || won[start.Add(24*time.Hour)] != nodes {
+				t.Errorf("reserved are %v, want %d in each of two periods", won, nodes)
+			}
+			if kept, _, err := brokers[0].Reservations(ctx, store.ReservationFilter{}); err != nil || len(kept) != 2*nodes {
+				t.Errorf("%d reservations are kept, %v", len(kept), err)
+			}
+		})
+	}
+}
