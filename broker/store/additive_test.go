@@ -15,8 +15,10 @@ var (
 	addedColumn  = regexp.MustCompile(`(?is)^ALTER TABLE \w+ ADD COLUMN (\w+) .*\bDEFAULT\b`)
 	plainIndex   = regexp.MustCompile(`(?i)^CREATE INDEX`)
 	uniqueIndex  = regexp.MustCompile(`(?is)^CREATE UNIQUE INDEX \w+ ON (\w+)`)
-	filled       = regexp.MustCompile(`(?i)^INSERT INTO (\w+)`)
-	setColumn    = regexp.MustCompile(`(?i)^UPDATE \w+ SET (\w+) = [^,]+$`)
+	// Rows of the old broker have the default 0 in the new column, so the index does not see them.
+	ownPartial = regexp.MustCompile(`(?is)^CREATE UNIQUE INDEX \w+ ON \w+ \([^)]*\) WHERE (\w+) > 0$`)
+	filled     = regexp.MustCompile(`(?i)^INSERT INTO (\w+)`)
+	setColumn  = regexp.MustCompile(`(?i)^UPDATE \w+ SET (\w+) = [^,]+$`)
 )
 
 // A broker of the previous release keeps running on the new schema while the brokers are replaced
@@ -43,8 +45,10 @@ func TestMigrationsOnlyAdd(t *testing.T) {
 
 func TestWhatAMigrationMayNotDo(t *testing.T) {
 	for script, bad := range map[string]int{
-		"-- a; comment\nCREATE TABLE a (x TEXT);\nCREATE UNIQUE INDEX i ON a (x);\nINSERT INTO a VALUES (1);": 0,
-		"ALTER TABLE nodes ADD COLUMN held INTEGER NOT NULL DEFAULT 0; CREATE INDEX i ON nodes (held);":       0,
+		"-- a; comment\nCREATE TABLE a (x TEXT);\nCREATE UNIQUE INDEX i ON a (x);\nINSERT INTO a VALUES (1);":                          0,
+		"ALTER TABLE nodes ADD COLUMN held INTEGER NOT NULL DEFAULT 0; CREATE INDEX i ON nodes (held);":                                0,
+		"ALTER TABLE nodes ADD COLUMN held_at BIGINT NOT NULL DEFAULT 0; CREATE UNIQUE INDEX i ON nodes (hostname) WHERE held_at > 0;": 0,
+		"CREATE UNIQUE INDEX i ON nodes (hostname) WHERE epoch > 0;":                                                                   1,
 		"UPDATE nodes SET held = 1;":                           1,
 		"ALTER TABLE nodes ADD COLUMN held INTEGER NOT NULL;":  1,
 		"ALTER TABLE nodes DROP COLUMN epoch;":                 1,
@@ -74,7 +78,7 @@ func removing(script string) (bad []string) {
 			own[m[1]] = true
 		case addedColumn.MatchString(s):
 			own[addedColumn.FindStringSubmatch(s)[1]] = true
-		case plainIndex.MatchString(s), ofOwn(uniqueIndex, s, own), ofOwn(filled, s, own), ofOwn(setColumn, s, own):
+		case plainIndex.MatchString(s), ofOwn(uniqueIndex, s, own), ofOwn(ownPartial, s, own), ofOwn(filled, s, own), ofOwn(setColumn, s, own):
 		default:
 			bad = append(bad, s)
 		}
