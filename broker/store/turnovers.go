@@ -191,8 +191,8 @@ func (db *DB) EndTurnover(ctx context.Context, actor broker.Actor, u Turnover, c
 			return refuse(broker.Errorf(broker.Refused, "certificate_falls_short",
 				"cannot hand out node %s: certificate %s does not meet the policy, or is from an earlier enrolment", n.ID,
 				certificateID), e)
-		case n.Status == broker.Active && !n.TurnoverOwed:
-			return nil // already handed out; the answer was lost
+		case handedOut(n):
+			return nil // the answer was lost
 		case !t.now.Before(until):
 			return refuse(broker.Errorf(broker.Refused, "certificate_stale",
 				"cannot hand out node %s: certificate %s was valid until %s (rerun the turnover to validate the node again)", n.ID,
@@ -248,4 +248,10 @@ func (t *tx) keptOut(ctx context.Context, n broker.Node, lifts Lifts) error {
 	}
 	return broker.Errorf(broker.Refused, "kept_out_by_person",
 		"cannot hand out node %s: a person has quarantined it: %s (to let it in regardless, adopt the run)", n.ID, n.StatusReason)
+}
+
+// handedOut reports whether a node whose turnover was begun is in service again. It may be silent or drained
+// since.
+func handedOut(n broker.Node) bool {
+	return !n.TurnoverOwed && (n.Status == broker.Active || n.Status == broker.Offline || n.Status == broker.Draining)
 }

@@ -380,3 +380,22 @@ func TestTheWordThatATurnoverAskedForDeletesItsNode(t *testing.T) {
 		}
 	})
 }
+
+// A turnover whose last answer was lost ends also when its node fell silent meanwhile: the node stays offline.
+// A node that is owed a turnover again is not handed out by the old certificate.
+func TestAHandOutWhoseAnswerWasLostIsNoneOfAnotherState(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		n := member(t, db, "gpu-1")
+		must(db.BeginTurnover(ctx, admin, turn(n, "r-1")))(t)
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Retired, By: broker.OwnerTurnover}))(t)
+		certified(t, db, n, "c-1", "r-1", true)
+		ok(t, db.EndTurnover(ctx, admin, turn(n, "r-1"), "c-1"))
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Offline, By: broker.OwnerHeartbeat}))(t)
+		ok(t, db.EndTurnover(ctx, admin, turn(n, "r-1"), "c-1"))
+		if got := must(db.Node(ctx, n.ID))(t); got.Status != broker.Offline || got.TurnoverOwed {
+			t.Errorf("the node is %s, owed %v", got.Status, got.TurnoverOwed)
+		}
+		ok(t, store.Exec(ctx, db, `UPDATE nodes SET turnover_owed = TRUE WHERE id = $1`, n.ID))
+		refused(t, db.EndTurnover(ctx, admin, turn(n, "r-1"), "c-1"), "transition_refused")
+	})
+}

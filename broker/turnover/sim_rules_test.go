@@ -64,7 +64,7 @@ var pairs = map[part]map[chain.Status][]broker.NodeStatus{
 	},
 	handing: {
 		chain.Pending: out, chain.Running: slices.Concat(out, inService), chain.Compensating: slices.Concat(out, inService), chain.Cancelled: {broker.Quarantined},
-		chain.FailedRetryable: out, chain.FailedManual: out, chain.Completed: {broker.Active}, chain.Reconciled: {broker.Active},
+		chain.FailedRetryable: out, chain.FailedManual: out, chain.Completed: inService, chain.Reconciled: inService, // handed out, and silent or drained since
 	},
 	leaving: {
 		chain.Pending: {broker.Retired}, chain.Running: {broker.Retired, broker.Removing, broker.Deleted, broker.Quarantined}, chain.Compensating: {broker.Retired, broker.Removing, broker.Deleted, broker.Quarantined},
@@ -150,7 +150,7 @@ func (s *simulation) saved(c chain.Change, err error) {
 			s.rekeyed(r.box)
 		}
 	}
-	if c.Unreachable != "" && !s.unanswered {
+	if c.Unreachable != "" && s.unansweredAt.IsZero() {
 		s.wrong("run %s holds the site, which has answered: %s", r.id, c.Unreachable)
 	}
 	if !state.WipedAt.IsZero() {

@@ -74,8 +74,8 @@ func (b *Book) Enable(_ context.Context, id, runID, certificateID string, lifts 
 	if v, ok := b.owed[certificateID]; !ok || b.of[certificateID] != runID || !v.MeetsPolicy || b.epoch[certificateID] != m.Epoch {
 		return broker.Errorf(broker.Refused, "certificate_falls_short", "certificate %q does not let node %s in", certificateID, id)
 	}
-	if m.Status == broker.Active && !m.TurnoverOwed {
-		return nil // the node was enabled, and the answer was lost
+	if !m.TurnoverOwed && (m.Status == broker.Active || m.Status == broker.Offline || m.Status == broker.Draining) {
+		return nil // the node was enabled, and the answer was lost; it may be silent or drained since
 	}
 	if err := broker.OccupantsLive(m.Node, m.live()); err != nil {
 		return err
