@@ -176,14 +176,14 @@ type simulation struct {
 	deployed  map[string]int    // run → deployments carried out
 	entered   int               // number of SSH calls to machines
 
-	unanswered bool            // in this step the region did not identify itself, or refused the key
-	second     *chain.Engine   // of another broker at the same store; nil: there is one broker
-	within     bool            // the second broker steps during a call of the first
-	together   int             // number of such steps
-	stepping   string          // the run whose step this is
-	began      time.Time       // when the step began
-	dies       bool            // the broker dies before it saves the step
-	letIn      map[string]bool // nodes that a person has activated while their run had stopped
+	unansweredAt time.Time       // the region did not identify itself, or refused the key
+	second       *chain.Engine   // of another broker at the same store; nil: there is one broker
+	within       bool            // the second broker steps during a call of the first
+	together     int             // number of such steps
+	stepping     string          // the run whose step this is
+	began        time.Time       // when the step began
+	dies         bool            // the broker dies before it saves the step
+	letIn        map[string]bool // nodes that a person has activated while their run had stopped
 }
 
 type event struct {
@@ -385,7 +385,9 @@ func (s *simulation) play() {
 // event.
 func (s *simulation) due() {
 	clear(s.seen)
-	s.unanswered = false
+	if !s.unansweredAt.Equal(s.clock.Now()) { // runs that ask in one moment share an answer
+		s.unansweredAt = time.Time{}
+	}
 	for len(s.plan) > 0 {
 		if s.plan[0].at.After(s.clock.Now()) {
 			runs, err := s.store.Runs(ctx, chain.Filter{Statuses: []chain.Status{chain.Pending, chain.Running, chain.Compensating}})
@@ -551,12 +553,14 @@ func (s *simulation) saved(c chain.Change, err error) {
 			node = n
 		}
 	}
-	if c.Unreachable != "" && !s.unanswered {
+	if c.Unreachable != "" && s.unansweredAt.IsZero() {
 		s.wrong("run %s holds the site, which has answered: %s", r.ID, c.Unreachable)
 	}
 	past := s.letIn[node.ID] && node.Status == broker.Active && r.Status != chain.Cancelled
 	// The broker died between activating the node and saving the activation, and MAAS is away.
-	past = past || node.Status == broker.Active && node.Epoch > state.Epoch && r.Status == chain.Running && r.Stage == "wait_for_agent_enrollment"
+	// A run that is taken up again from its first stage comes back to the last one.
+	waited := slices.ContainsFunc(s.history(r.ID), func(e chain.Event) bool { return e.Stage == "wait_for_agent_enrollment" })
+	past = past || node.Status == broker.Active && node.Epoch > state.Epoch && r.Status == chain.Running && waited
 	if !past && !slices.Contains(allowed[r.Status], node.Status) {
 		s.wrong("run %s is %s, and node %s is %q", r.ID, r.Status, node.ID, node.Status)
 	}

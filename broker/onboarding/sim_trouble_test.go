@@ -71,7 +71,7 @@ func (s *simulation) meanwhile() {
 	if s.clock.Now().Sub(s.began) > most {
 		return
 	}
-	began, seen, unanswered, stepping, dies := s.began, s.seen, s.unanswered, s.stepping, s.dies
+	began, seen, stepping, dies := s.began, s.seen, s.stepping, s.dies
 	s.within, s.seen, s.dies = true, map[string]bool{}, false
 	s.due()
 	worked, err := s.second.Step(ctx)
@@ -83,7 +83,7 @@ func (s *simulation) meanwhile() {
 	} else if err != nil && !errors.Is(err, chain.ErrLost) {
 		s.t.Error(err)
 	}
-	s.within, s.began, s.seen, s.unanswered, s.stepping, s.dies = false, began, seen, unanswered, stepping, dies
+	s.within, s.began, s.seen, s.stepping, s.dies = false, began, seen, stepping, dies
 }
 
 // ownTroubles draws faults outside the site: a call of the broker's own book that fails for one run
@@ -138,7 +138,7 @@ func (s *simulation) inUse(nodeID string) bool {
 func (s *simulation) answered(req *http.Request, res *http.Response, err error) {
 	identity := strings.HasSuffix(req.URL.Path, "/version/") || req.URL.Query().Get("op") == "whoami"
 	if identity && (err != nil || res.StatusCode != http.StatusOK || strings.HasPrefix(res.Header.Get("Content-Type"), "text/html")) || err == nil && res.StatusCode == http.StatusUnauthorized {
-		s.unanswered = true
+		s.unansweredAt = s.clock.Now()
 	}
 }
 

@@ -157,6 +157,6 @@ func (s *simulation) form(req *http.Request) url.Values {
 func (s *simulation) answered(req *http.Request, res *http.Response, err error) {
 	identity := strings.HasSuffix(req.URL.Path, "/version/") || req.URL.Query().Get("op") == "whoami"
 	if identity && (err != nil || res.StatusCode != http.StatusOK || strings.HasPrefix(res.Header.Get("Content-Type"), "text/html")) || err == nil && res.StatusCode == http.StatusUnauthorized {
-		s.unanswered = true
+		s.unansweredAt = s.clock.Now()
 	}
 }

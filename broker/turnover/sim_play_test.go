@@ -174,7 +174,9 @@ func (s *simulation) settle() {
 // due executes the plan up to now. If the plan is the only thing left, due waits for it.
 func (s *simulation) due() {
 	clear(s.seen)
-	s.unanswered = false
+	if !s.unansweredAt.Equal(s.clock.Now()) { // runs that ask in one moment share an answer
+		s.unansweredAt = time.Time{}
+	}
 	for len(s.plan) > 0 && !s.t.Failed() {
 		if s.plan[0].at.After(s.clock.Now()) {
 			if runs, err := s.store.Runs(ctx, moving); err != nil || len(runs) > 0 {
@@ -209,7 +211,7 @@ func (s *simulation) meanwhile() {
 
 // aside lets people act and a broker make a step, in the middle of something else.
 func (s *simulation) aside(by **chain.Engine) {
-	at, seen, unanswered, stepping, dies := s.steppedAt, s.seen, s.unanswered, s.stepping, s.dies
+	at, seen, stepping, dies := s.steppedAt, s.seen, s.stepping, s.dies
 	s.within, s.seen, s.dies = true, map[string]bool{}, false
 	s.stepping = ""
 	s.due()
@@ -223,7 +225,7 @@ func (s *simulation) aside(by **chain.Engine) {
 		s.wrong("%v", err)
 	}
 	s.check()
-	s.within, s.steppedAt, s.seen, s.unanswered, s.stepping, s.dies = false, at, seen, unanswered, stepping, dies
+	s.within, s.steppedAt, s.seen, s.stepping, s.dies = false, at, seen, stepping, dies
 }
 
 // agents lets agents enrol whose machine is up with its deployed system.

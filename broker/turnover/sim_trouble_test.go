@@ -222,14 +222,21 @@ func (s *simulation) late(req *http.Request, op string, b *box) (*http.Response,
 	s.say("%s of %s is late", op, r.id)
 	s.later(time.Duration(1+s.by.IntN(170))*time.Second, func() {
 		before, _ := s.region.Machine(b.systemID)
+		again := op == "deploy" && s.handled(b.systemID)
+		if again {
+			r.passes++ // a person gave it back meanwhile, and MAAS takes it for one of its own
+		}
 		if _, err := s.carry(later, op, b, r); err != nil {
+			if again {
+				r.passes--
+			}
 			return // the region is away just then
 		}
 		s.counts["calls carried out late"]++
 		after, there := s.region.Machine(b.systemID)
 		s.say("%s of %s is carried out: machine %s was %s and is %s", op, r.id, b.systemID, before.Status, after.Status)
-		if op == "deploy" && after.Status != before.Status && s.handled(b.systemID) {
-			r.passes++ // a person gave it back meanwhile, and MAAS takes it for one of its own
+		if again && after.Status == before.Status {
+			r.passes-- // MAAS has not deployed it
 		}
 		if now := s.run(r.id); now.Status.Ended() && (after.Status != before.Status || !there) && !s.handled(b.systemID) {
 			s.wrong("%s of run %s, which is %s, makes machine %s %s: it was %s", op, r.id, now.Status, b.systemID, after.Status, before.Status)

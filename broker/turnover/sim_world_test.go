@@ -71,12 +71,12 @@ type simulation struct {
 	bystanders map[string]bool // by system_id: outside Hostler
 
 	// State of the present step.
-	stepping   string          // the run
-	steppedAt  time.Time       // since when
-	seen       map[string]bool // machines read in the step
-	within     bool            // another broker's step, within a call of this broker
-	dies       bool            // its broker dies before the save
-	unanswered bool            // the region did not identify itself, or refused the key
+	stepping     string          // the run
+	steppedAt    time.Time       // since when
+	seen         map[string]bool // machines read in the step
+	within       bool            // another broker's step, within a call of this broker
+	dies         bool            // its broker dies before the save
+	unansweredAt time.Time       // the region did not identify itself, or refused the key
 }
 
 // box is a machine and its node.
