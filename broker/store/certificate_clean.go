@@ -106,6 +106,15 @@ func (db *DB) CleanCertificates(ctx context.Context, f CleanFilter) (page []Clea
 	return page, next, err
 }
 
+// RootSinceReimage reports whether a tenant had root on a node since its last reimage with a certificate,
+// whatever was turned over in between.
+func (db *DB) RootSinceReimage(ctx context.Context, nodeID string) (root bool, err error) {
+	err = db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM allocations WHERE node_id = $1 AND had_root AND (ended_at = 0 OR
+		ended_at > COALESCE((SELECT MAX(issued_at) FROM clean_certificates WHERE node_id = $1 AND mode = 'reimage'), 0)) AND`+occupantWas+`)`,
+		nodeID).Scan(&root)
+	return root, err
+}
+
 // SoftResets counts the soft resets of a node that ended with a certificate, since its last reimage that did.
 func (db *DB) SoftResets(ctx context.Context, nodeID string) (n int, err error) {
 	err = db.reader().QueryRowContext(ctx, `SELECT COUNT(DISTINCT run_id) FROM clean_certificates WHERE node_id = $1 AND mode = 'soft_reset'

@@ -71,14 +71,12 @@ func (v verdict) into(c *broker.LastCertificate, p *policyInForce) (stale bool) 
 	return false
 }
 
-// judged enters what the certificate lacks by the policy in force. A certificate that lacked something
-// before lacks it since then.
-func (v verdict) judged(c *broker.LastCertificate, p *policyInForce, lacks []string) verdict {
+// judgedBy enters what the certificate lacks by the policy in force. The certificate lacks it since the policy
+// asks for it, also if it lacked something before: what a person accepted then was another policy.
+func judgedBy(c *broker.LastCertificate, p *policyInForce, lacks []string) verdict {
 	now := verdict{certificateID: c.ID, policy: p.asks, lacks: lacks}
 	switch {
 	case len(lacks) == 0:
-	case v.certificateID == c.ID && len(v.lacks) > 0:
-		now.since = v.since
 	case p.since.Before(c.IssuedAt):
 		now.since = c.IssuedAt
 	default:
@@ -112,7 +110,7 @@ func judgeCertificate(ctx context.Context, r sqlkit.Runner, judge JudgeCertifica
 	if err != nil {
 		return err
 	}
-	v.judged(h.Certificate, p, judge(c.File, p.TurnoverPolicy))
+	judgedBy(h.Certificate, p, judge(c.File, p.TurnoverPolicy))
 	return nil
 }
 
@@ -157,7 +155,7 @@ func judgeFiles(ctx context.Context, r sqlkit.Runner, judge JudgeCertificate, al
 		if err != nil {
 			return err
 		}
-		f.verdict = f.verdict.judged(f.Certificate, f.policy, judge(c.File, f.policy.TurnoverPolicy))
+		f.verdict = judgedBy(f.Certificate, f.policy, judge(c.File, f.policy.TurnoverPolicy))
 	}
 	return nil
 }

@@ -230,3 +230,35 @@ func TestAStricterPolicyWaitsForAPlacementThatHasJudged(t *testing.T) {
 	_, err := asks(db, "a-2", "h100", 1)
 	refused(t, err, "sku_unavailable")
 }
+
+// An override accepts what the policy asked for at that time. A policy that asks for more afterwards holds the
+// node again, also if the certificate lacked something before.
+func TestAnOverrideAcceptsThePolicyOfItsTime(t *testing.T) {
+	eachJudging(t, func(t *testing.T, db *store.DB, clock *storetest.Clock, _ *purges) {
+		s := newSite(t, db, "dc1")
+		offered(t, db, "h100")
+		n := stock(t, db, "h100", "dc1", 1)[0]
+		certified(t, db, n, "c-1", "r-1", true)
+		is := func(when, want string) {
+			t.Helper()
+			ok(t, db.TouchNodes(ctx, map[string]time.Time{n.ID: clock.Now()}))
+			swept(t, db)
+			if got := word(t, db, n.ID); got != want {
+				t.Errorf("%s: the node is %q, want %q", when, got, want)
+			}
+		}
+		clock.Advance(time.Minute)
+		ok(t, grade(db, s.ID, "purge"))
+		is("stricter", "held certificate_below_policy")
+		clock.Advance(time.Minute)
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Active, By: broker.OwnerOverride, Reason: "a test machine"}))(t)
+		is("overridden", "available")
+		clock.Advance(time.Minute)
+		_, err := db.UpdateProfile(ctx, admin, s.ID, "", "audit", func(p *broker.Profile) error {
+			p.Policy.TurnoverEnvironment = "fresh_os"
+			return nil
+		})
+		ok(t, err)
+		is("stricter again", "held certificate_below_policy")
+	})
+}

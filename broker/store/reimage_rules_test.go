@@ -81,3 +81,37 @@ func TestARuleNamesWhatIsOnRecord(t *testing.T) {
 		}
 	})
 }
+
+// A tenant's root counts until the node is reimaged, whatever soft resets with certificates came in between.
+func TestATenantsRootCountsUntilTheNextReimage(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := member(t, db, "gpu-1")
+		certifies := func(id, mode string) {
+			t.Helper()
+			clock.Advance(time.Second)
+			must(db.KeepCleanCertificate(ctx, admin, store.CleanCertificate{
+				ID: id, RunID: "r-" + id, NodeID: n.ID, NodeEpoch: n.Epoch, Mode: mode, MeetsPolicy: true, Digest: "sha256:" + id,
+				IssuedAt: db.Now(), ValidUntil: db.Now().Add(time.Hour), File: []byte("{}"),
+			}))(t)
+		}
+		is := func(when string, want bool) {
+			t.Helper()
+			if got := must(db.RootSinceReimage(ctx, n.ID))(t); got != want {
+				t.Errorf("%s: root is %v, want %v", when, got, want)
+			}
+		}
+		is("a new node", false)
+		ends(t, db, must(letsIn(db, n, "a-1", "acme", false))(t), done)
+		leaves(t, db, n, "a-1")
+		is("a tenant without root", false)
+		certifies("c-1", "soft_reset")
+		ends(t, db, must(letsIn(db, n, "a-2", "acme", true))(t), done)
+		is("a tenant with root", true)
+		leaves(t, db, n, "a-2")
+		certifies("c-2", "soft_reset")
+		ok(t, store.Exec(ctx, db, `UPDATE allocations SET certified_by = 'c-2' WHERE node_id = $1`, n.ID))
+		is("after a soft reset", true)
+		certifies("c-3", "reimage")
+		is("reimaged", false)
+	})
+}

@@ -16,6 +16,9 @@ type Past struct {
 	Organisations []string
 	// Resets are the soft resets since the node's last reimage.
 	Resets int
+	// Root: a tenant had root since the node's last reimage, also one after whom the node was handed out again
+	// by a policy that permitted it.
+	Root bool
 }
 
 // Choice is the mode of a turnover that nobody requested.
@@ -44,7 +47,7 @@ func Choose(n broker.Node, at Place, tenants []broker.Occupant, past Past) Choic
 	if p.DiskGrade == string(certificate.GradeNone) {
 		c.Erase = EraseNone
 	}
-	fresh, rules := asksFresh(p, tenants), asksReimage(n, at.Policy.ModePolicy, tenants, past)
+	fresh, rules := asksFresh(p, tenants, past), asksReimage(n, at.Policy.ModePolicy, tenants, past)
 	why := slices.Concat(fresh, rules)
 	if inMAAS && len(why) == 0 && erasesSystem(p) {
 		why = []string{"deleted files on the system's disk do not suffice (accept_system_disk)"}
@@ -57,11 +60,12 @@ func Choose(n broker.Node, at Place, tenants []broker.Occupant, past Past) Choic
 }
 
 // asksFresh says why a certificate needs a fresh system to meet the policy; none: it does not.
-func asksFresh(p broker.TurnoverPolicy, tenants []broker.Occupant) (why []string) {
+func asksFresh(p broker.TurnoverPolicy, tenants []broker.Occupant, past Past) (why []string) {
 	if p.TurnoverEnvironment != string(certificate.TenantOS) {
 		why = append(why, "turnover_environment is "+p.TurnoverEnvironment)
 	}
-	if p.RootRequiresReimage && slices.ContainsFunc(tenants, func(o broker.Occupant) bool { return o.HadRoot }) {
+	hadRoot := past.Root || slices.ContainsFunc(tenants, func(o broker.Occupant) bool { return o.HadRoot })
+	if p.RootRequiresReimage && hadRoot {
 		why = append(why, "a tenant had root (root_requires_reimage)")
 	}
 	return why

@@ -19,7 +19,10 @@ func (s *Starts) Past(ctx context.Context, n broker.Node, p broker.ModePolicy, t
 		}
 	}
 	if p.ReimageEvery > 0 {
-		past.Resets, err = s.DB.SoftResets(ctx, n.ID)
+		if past.Resets, err = s.DB.SoftResets(ctx, n.ID); err != nil {
+			return past, err
+		}
 	}
+	past.Root, err = s.DB.RootSinceReimage(ctx, n.ID)
 	return past, err
 }
