@@ -34,7 +34,7 @@ func TestTheNumberOfATurnoverMakesItAReimage(t *testing.T) {
 	})
 }
 
-// A rule about an organisation is one about all its projects. A policy without rules asks nothing of the store.
+// A rule about an organisation is one about all its projects. A policy without rules asks the store for root alone.
 func TestThePastOfANodeIsReadAsFarAsThePolicyAsks(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		f := newFollows(t, db, clock, func(*broker.Policy) {})
@@ -52,9 +52,9 @@ func TestThePastOfANodeIsReadAsFarAsThePolicyAsks(t *testing.T) {
 			resets int
 			asks   int64
 		}{
-			"no rule":     {broker.ModePolicy{ReimageSKUs: []string{"h100"}}, "", 0, 0},
-			"a tenant":    {broker.ModePolicy{ReimageTenants: []string{"org-1"}}, "org-1", 0, 1},
-			"each second": {broker.ModePolicy{ReimageEvery: 2}, "", 1, 1},
+			"no rule":     {broker.ModePolicy{ReimageSKUs: []string{"h100"}}, "", 0, 1},
+			"a tenant":    {broker.ModePolicy{ReimageTenants: []string{"org-1"}}, "org-1", 0, 2},
+			"each second": {broker.ModePolicy{ReimageEvery: 2}, "", 1, 2},
 		} {
 			before := db.Statements()
 			past, err := f.automatic.Starts.Past(f.ctx, n, c.policy, tenants)
