@@ -2,7 +2,6 @@ package allocation_test
 
 import (
 	"encoding/json"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -540,16 +539,5 @@ func TestADeathAtAnyCallChangesNoOutcome(t *testing.T) {
 		}
 		return w.lossy.Calls()
 	}
-	calls := play(t, chaintest.Done, -1)
-	if calls < 100 {
-		t.Errorf("%d calls are too few for the story", calls)
-	}
-	for at := range calls {
-		for _, fate := range []chaintest.Fate{chaintest.Lost, chaintest.Mute} {
-			t.Run(fmt.Sprintf("call %d, fate %d", at, fate), func(t *testing.T) { play(t, fate, at) })
-			if t.Failed() {
-				return
-			}
-		}
-	}
+	atEachCall(t, 100, play)
 }

@@ -1,7 +1,6 @@
 package allocation_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -125,16 +124,5 @@ func TestADeathAtAnyCallReimagesNoNodeTwice(t *testing.T) {
 		}
 		return w.lossy.Calls()
 	}
-	calls := play(t, chaintest.Done, -1)
-	if calls < 30 {
-		t.Errorf("%d calls are too few for the story", calls)
-	}
-	for at := range calls {
-		for _, fate := range []chaintest.Fate{chaintest.Lost, chaintest.Mute} {
-			t.Run(fmt.Sprintf("call %d, fate %d", at, fate), func(t *testing.T) { play(t, fate, at) })
-			if t.Failed() {
-				return
-			}
-		}
-	}
+	atEachCall(t, 30, play)
 }

@@ -459,3 +459,21 @@ func (w *world) Resume(ctx context.Context, runID, reason string) error {
 	}
 	return err
 }
+
+// atEachCall plays a story twice for each call of the store: the call never reaches it, or its answer is lost. The
+// story has at least so many calls; play returns their number.
+func atEachCall(t *testing.T, least int, play func(t *testing.T, fate chaintest.Fate, at int) (calls int)) {
+	t.Helper()
+	calls := play(t, chaintest.Done, -1)
+	if calls < least {
+		t.Errorf("%d calls are too few for the story", calls)
+	}
+	for at := range calls {
+		for _, fate := range []chaintest.Fate{chaintest.Lost, chaintest.Mute} {
+			t.Run(fmt.Sprintf("call %d, fate %d", at, fate), func(t *testing.T) { play(t, fate, at) })
+			if t.Failed() {
+				return
+			}
+		}
+	}
+}

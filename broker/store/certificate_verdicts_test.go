@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"database/sql"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -212,8 +211,7 @@ func TestAStricterPolicyWaitsForAPlacementThatHasJudged(t *testing.T) {
 	for _, n := range stock(t, db, "h100", "dc1", 2) {
 		certified(t, db, n, "c-"+n.ID, "r-"+n.ID, true)
 	}
-	raw := must(sql.Open("pgx", url))(t)
-	defer raw.Close() //nolint:errcheck // the test is over
+	raw := storetest.Raw(t, url)
 	blocker := must(raw.BeginTx(ctx, nil))(t)
 	must(blocker.Exec(`LOCK TABLE tenant_allocations IN EXCLUSIVE MODE`))(t) // the first write after the judgement
 	placed, changed := make(chan error, 1), make(chan error, 1)

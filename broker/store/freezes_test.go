@@ -291,8 +291,7 @@ func TestAFreezeWaitsForAClaimInFlight(t *testing.T) {
 	db := storetest.Reopen(t, url, nil)
 	n := memberAt(t, db, "one", "dc1")
 	k := enqueueClass(t, db, n, taskcatalog.ClassDestructive, taskcatalog.LaneExclusive)
-	raw := must(sql.Open("pgx", url))(t)
-	defer raw.Close() //nolint:errcheck // the test is over
+	raw := storetest.Raw(t, url)
 
 	blocker := must(raw.BeginTx(ctx, nil))(t)
 	must(blocker.Exec(`SELECT 1 FROM tasks WHERE id = $1 FOR UPDATE`, k.ID))(t)
@@ -331,8 +330,7 @@ func TestAFreezeWaitsForAStageThatBegins(t *testing.T) {
 	ok(t, db.Insert(ctx, []chain.NewRun{{Record: chain.Record{
 		ID: "r-1", Kind: "k", Site: "dc1", Status: chain.Pending, Direction: chain.Forward, Stage: "s", Attempt: 1, State: []byte(`{}`), DueAt: db.Now(),
 	}}}, nil))
-	raw := must(sql.Open("pgx", url))(t)
-	defer raw.Close() //nolint:errcheck // the test is over
+	raw := storetest.Raw(t, url)
 	blocker := must(raw.BeginTx(ctx, nil))(t)
 	must(blocker.Exec(`LOCK TABLE chain_events IN EXCLUSIVE MODE`))(t) // the claim's last write
 	claimed, frozen := make(chan *chain.Record, 1), make(chan error, 1)

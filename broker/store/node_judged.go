@@ -17,8 +17,7 @@ const judgedAtOnce = sqliteReaders / 2
 const judgedTogether = 1000
 
 // JudgedNodes judges the nodes of a SKU at sites (nil: all) that are not deleted, in the order in
-// which a placement looks at them. The number of queries grows with hundreds of nodes, not with each
-// node. The reasons have codes and next actions; their messages lack what is for people.
+// which a placement looks at them. A few queries judge each thousand nodes of a site. The reasons have codes and next actions; their messages lack what is for people.
 func (db *DB) JudgedNodes(ctx context.Context, sku string, sites []string) ([]broker.JudgedNode, error) {
 	var w sqlkit.Where
 	w.Add("sku = ?", sku)

@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"database/sql"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -68,8 +67,7 @@ func TestEachChangeOfANodesStatusIsAnEvent(t *testing.T) {
 func TestALateCommitComesAtTheEnd(t *testing.T) {
 	url := storetest.URL(t, "postgres")
 	db := storetest.Reopen(t, url, nil)
-	raw := must(sql.Open("pgx", url))(t)
-	defer raw.Close() //nolint:errcheck // the test is over
+	raw := storetest.Raw(t, url)
 	slow := must(raw.BeginTx(ctx, nil))(t)
 	must(slow.Exec(`INSERT INTO outbox (at, type, source, subject, data, correlation_id) VALUES (1, 'slow', 's', 'x/1', '{}', '')`))(t)
 	newNode(t, db, "one")
@@ -262,8 +260,7 @@ func TestAnEventSaysWhenItsTransactionWroteIt(t *testing.T) {
 	url := storetest.URL(t, "postgres")
 	db := storetest.Reopen(t, url, nil)
 	n := newMember(t, db, "one")
-	raw := must(sql.Open("pgx", url))(t)
-	defer raw.Close() //nolint:errcheck // the test is over
+	raw := storetest.Raw(t, url)
 	blocker := must(raw.BeginTx(ctx, nil))(t)
 	must(blocker.Exec(`SELECT 1 FROM nodes WHERE id = $1 FOR UPDATE`, n.ID))(t)
 	done := make(chan error, 1)

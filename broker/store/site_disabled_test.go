@@ -1,7 +1,6 @@
 package store_test
 
 import (
-	"database/sql"
 	"fmt"
 	"slices"
 	"sync"
@@ -119,8 +118,7 @@ func TestADisableWaitsForAPlacementThatHasJudged(t *testing.T) {
 	newSite(t, db, "dc1")
 	offered(t, db, "h100")
 	stock(t, db, "h100", "dc1", 1)
-	raw := must(sql.Open("pgx", url))(t)
-	defer raw.Close() //nolint:errcheck // the test is over
+	raw := storetest.Raw(t, url)
 	blocker := must(raw.BeginTx(ctx, nil))(t)
 	must(blocker.Exec(`LOCK TABLE tenant_allocations IN EXCLUSIVE MODE`))(t) // the first write after the judgement
 	placed, disabled := make(chan error, 1), make(chan error, 1)

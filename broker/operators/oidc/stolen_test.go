@@ -68,19 +68,7 @@ func TestATokenBringsNoKeyAlong(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			payload, err := taskcatalog.Encode(fake.Claims("u", nil))
-			if err != nil {
-				t.Fatal(err)
-			}
-			signed, err := signer.Sign(payload)
-			if err != nil {
-				t.Fatal(err)
-			}
-			raw, err := signed.CompactSerialize()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if _, err := p.Verify(t.Context(), raw); codeOf(err) != "oidc_token_invalid" {
+			if _, err := p.Verify(t.Context(), signedBy(t, signer, fake.Claims("u", nil))); codeOf(err) != "oidc_token_invalid" {
 				t.Errorf("%s of a token that names key %q: %v", name, id, err)
 			}
 		}
@@ -153,4 +141,22 @@ func TestWhenAndForWhomATokenOfTheProviderIsGood(t *testing.T) {
 			t.Errorf("%s is good until %v", name, who.Expires)
 		}
 	}
+}
+
+// signedBy returns a token with claims.
+func signedBy(t *testing.T, signer jose.Signer, claims any) string {
+	t.Helper()
+	payload, err := taskcatalog.Encode(claims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := signer.Sign(payload)
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw, err := signed.CompactSerialize()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return raw
 }

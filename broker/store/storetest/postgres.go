@@ -226,3 +226,15 @@ func unprivileged() (*syscall.Credential, error) {
 	}
 	return nil, fmt.Errorf("the tests run as root and there is neither a user postgres nor nobody to run the server as")
 }
+
+// Raw returns connections to the database at a PostgreSQL URL, beside those of a store: a test locks rows with
+// them, or looks at what waits.
+func Raw(t testing.TB, url string) *sql.DB {
+	t.Helper()
+	raw, err := sql.Open("pgx", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = raw.Close() })
+	return raw
+}

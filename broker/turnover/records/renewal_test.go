@@ -129,7 +129,7 @@ func TestFreeNodesBelowAStricterPolicyAreTurnedOver(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer db.Close() //nolint:errcheck // the test is over
+			t.Cleanup(func() { _ = db.Close() })
 			f := newFollows(t, db, clock, func(p *broker.Policy) { p.AutomaticTurnoversAtOnce = 2 })
 			nodes := []string{f.node}
 			for i := 2; i <= 4; i++ {
