@@ -17,6 +17,11 @@ const (
 	StepRoot    StepType = "root"   // a directory of the node: absolute, plain
 	StepPath    StepType = "path"   // of a file that an earlier step has put on the node
 	StepSecret  StepType = "secret" // a handle: the secret itself is in the memory of the node's agent alone
+
+	StepPackages StepType = "packages" // a list of NAME=VERSION
+	StepTemplate StepType = "template" // text/template of several lines, with {{.name}} alone
+	StepUnit     StepType = "unit"     // the full name of a unit of systemd
+	StepAccount  StepType = "account"
 )
 
 // StepKind is a row of the table of kinds: what a step of an operation may be. A definition composes
@@ -102,7 +107,7 @@ var stepKinds = []StepKind{
 	},
 	{
 		Name: "package.install", Summary: "install packages of the system in the versions that are named",
-		Args: []StepArg{{Name: "packages", Type: StepTexts, Required: true, Summary: "NAME=VERSION each"}},
+		Args: []StepArg{{Name: "packages", Type: StepPackages, Required: true, Summary: "NAME=VERSION each"}},
 	},
 	{
 		Name: "python.env.create", Summary: "make a Python environment from a lock file with hashes", Output: StepPath, Artifact: true,
@@ -116,16 +121,16 @@ var stepKinds = []StepKind{
 		Name: "file.render", Summary: "write a file from a template", Output: StepPath,
 		Args: []StepArg{
 			argRoot, argName("file"),
-			{Name: "template", Type: StepText, Required: true, Fixed: true, Summary: "text with {{.name}} for each value"},
+			{Name: "template", Type: StepTemplate, Required: true, Fixed: true, Summary: "text with {{.name}} for each value"},
 			{Name: "values", Type: StepTable, Summary: "what the template names"},
-			{Name: "owner", Type: StepText, Fixed: true, Summary: "an account; default: root"},
+			{Name: "owner", Type: StepAccount, Fixed: true, Summary: "an account; default: root"},
 			{Name: "mode", Type: StepText, Fixed: true, Values: []string{"0600", "0640", "0644", "0700", "0750", "0755"}, Summary: "default: 0644"},
 		},
 	},
 	{
 		Name: "service.control", Summary: "start, stop, restart, enable or disable a unit of systemd",
 		Args: []StepArg{
-			{Name: "unit", Type: StepText, Required: true, Fixed: true, Summary: "its full name"},
+			{Name: "unit", Type: StepUnit, Required: true, Fixed: true, Summary: "its full name"},
 			{Name: "action", Type: StepText, Required: true, Fixed: true, Values: []string{"start", "stop", "restart", "enable", "disable"}, Summary: "what is done"},
 		},
 	},

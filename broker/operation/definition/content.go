@@ -118,7 +118,8 @@ func (c *checker) command(part string, i int, s Step) {
 		}
 		got := c.typeOfCell(i, v)
 		asText := a.Type == profiles.ArgString && slices.Contains(textual, got)
-		if got != "" && got != argTypes[a.Type] && !asText {
+		asList := a.Type == profiles.ArgList && got == taskcatalog.StepPackages
+		if got != "" && got != argTypes[a.Type] && !asText && !asList {
 			c.Refuse(part+"/with/args/"+a.Name, profiles.CodeWrongType, "command profile %s takes %s as a %s; this gives a %s",
 				id, a.Name, a.Type, got)
 		}
@@ -142,19 +143,12 @@ var textual = []taskcatalog.StepType{taskcatalog.StepDigest, taskcatalog.StepNam
 // typeOfCell returns the type of what a value in a table comes from; empty: it is faulty, and was refused.
 func (c *checker) typeOfCell(i int, v Value) taskcatalog.StepType {
 	where, name, _ := strings.Cut(v.From, ".")
-	switch {
-	case where == "inputs":
-		if p, known := c.d.Inputs.Properties[name]; known {
-			return p.typeOf()
-		}
-		return ""
-	case where == "steps":
-		for _, s := range c.d.Steps[:i] {
-			if kind, _ := taskcatalog.StepKindOf(s.Kind); s.ID == name {
-				return kind.Output
-			}
-		}
-		return ""
+	if p, known := c.d.Inputs.Properties[name]; known && where == "inputs" {
+		return p.typeOf()
+	}
+	if j := slices.IndexFunc(c.d.Steps[:i], func(s Step) bool { return s.ID == name }); j >= 0 && where == "steps" {
+		kind, _ := taskcatalog.StepKindOf(c.d.Steps[j].Kind)
+		return kind.Output
 	}
 	return ""
 }
@@ -181,7 +175,8 @@ func (c *checker) template(part string, s Step) {
 				c.Refuse(part, CodeBadTemplate, "%s does more than name a value ({{.name}})", profiles.Quote(n.String()))
 				continue
 			}
-			if named[field] = true; s.With["values"].Table == nil || !has(s.With["values"].Table, field) {
+			named[field] = true
+			if _, given := s.With["values"].Table[field]; !given {
 				c.Refuse(part, CodeBadTemplate, "the template names %s, which is not among values", profiles.Quote(field))
 			}
 		default:
@@ -195,8 +190,6 @@ func (c *checker) template(part string, s Step) {
 		}
 	}
 }
-
-func has(table map[string]Value, name string) bool { _, ok := table[name]; return ok }
 
 // onlyField returns the name in {{.name}}; empty: the action is something else.
 func onlyField(n *parse.ActionNode) string {

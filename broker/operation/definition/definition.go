@@ -12,7 +12,7 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Backend says who carries an operation out.
+// BackendNodeAgent is the backend of operations that the agent of a node carries out.
 const BackendNodeAgent = "node_agent"
 
 // Safety says what a node must be before an operation begins.

@@ -109,6 +109,9 @@ func (p Property) typeOf() taskcatalog.StepType {
 	case "boolean":
 		return taskcatalog.StepBoolean
 	case "array":
+		if p.Items != nil && p.Items.Pattern == PackagePattern {
+			return taskcatalog.StepPackages
+		}
 		return taskcatalog.StepTexts
 	}
 	if p.Pattern == DigestPattern {
@@ -118,7 +121,7 @@ func (p Property) typeOf() taskcatalog.StepType {
 }
 
 func (c *checker) inputs() {
-	in := c.d.Inputs
+	in, usable := c.d.Inputs, true
 	for _, name := range in.Required {
 		if _, known := in.Properties[name]; !known {
 			c.Refuse("/inputs/required", CodeUnknownInput, "%s is required, and no property has this name", profiles.Quote(name))
@@ -139,7 +142,8 @@ func (c *checker) inputs() {
 		for _, pattern := range patterns {
 			if _, err := regexp.Compile(pattern); err != nil {
 				c.Refuse(part, CodeInputSchema, "the pattern of input %s cannot be used: %v", profiles.Quote(name), err)
-				return
+				usable = false
+				continue
 			}
 			if pattern != "" && !ofWhole(pattern) {
 				c.Refuse(part, CodeInputUnbounded,
@@ -152,7 +156,7 @@ func (c *checker) inputs() {
 			}
 		}
 	}
-	if _, err := in.compile(); err != nil {
+	if _, err := in.compile(); err != nil && usable {
 		c.Refuse("/inputs", CodeInputSchema, "the schema of the inputs cannot be used: %s", firstLine(err))
 	}
 }

@@ -35,6 +35,9 @@ var (
 	account = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
 )
 
+// patterns are those by which an input has a type.
+var patterns = map[taskcatalog.StepType]string{taskcatalog.StepDigest: DigestPattern, taskcatalog.StepPackages: PackagePattern}
+
 // writableTrees are the directories below which steps write.
 var writableTrees = []string{"/etc", "/opt", "/srv", "/usr/local/share", "/var/cache", "/var/lib"}
 
@@ -100,7 +103,7 @@ func (c *checker) step(i int) {
 func (c *checker) argument(part string, i int, a taskcatalog.StepArg, v Value) {
 	switch {
 	case v.From != "" && a.Fixed:
-		c.Refuse(part, CodeFixedArgument, "%s is said by the definition itself: nothing may give it", a.Name)
+		c.Refuse(part, CodeFixedArgument, "the definition itself must give %s: no input and no step may", a.Name)
 	case v.From != "":
 		if a.Required {
 			c.given(part, v.From)
@@ -113,7 +116,7 @@ func (c *checker) argument(part string, i int, a taskcatalog.StepArg, v Value) {
 	default:
 		if what := literalFault(a, v); what != "" {
 			code := CodeWrongValue
-			if a.Name == "packages" || a.Type == taskcatalog.StepDigest {
+			if a.Type == taskcatalog.StepPackages || a.Type == taskcatalog.StepDigest {
 				code = CodeNotPinned
 			}
 			c.Refuse(part, code, "%s %s", a.Name, what)
@@ -191,14 +194,11 @@ func (c *checker) bound(part string, i int, a taskcatalog.StepArg, from string) 
 	textAsName := got == taskcatalog.StepText && a.Type == taskcatalog.StepName // its form is checked with the plan
 	if got != a.Type && !digestAsText && !textAsName {
 		why := ""
-		if a.Type == taskcatalog.StepDigest {
-			why = " (give the input the pattern " + DigestPattern + ")"
+		if pattern, ok := patterns[a.Type]; ok {
+			why = " (give the input, or its items, the pattern " + pattern + ")"
 		}
 		c.Refuse(part, profiles.CodeWrongType, "%s is of type %s, and %s gives %s%s", a.Name, a.Type, from, got, why)
 		return
-	}
-	if p := c.d.Inputs.Properties[name]; a.Name == "packages" && (p.Items == nil || p.Items.Pattern != PackagePattern) {
-		c.Refuse(part, CodeNotPinned, "the items of input %s need the pattern %s", profiles.Quote(name), PackagePattern)
 	}
 	if p, input := c.d.Inputs.Properties[name]; input && strings.HasPrefix(from, "inputs.") && len(a.Values) > 0 {
 		if p.Enum == nil || slices.ContainsFunc(p.Enum, func(v string) bool { return !slices.Contains(a.Values, v) }) {
@@ -238,8 +238,8 @@ func literalFault(a taskcatalog.StepArg, v Value) string {
 			return "is true or false"
 		}
 		return ""
-	case taskcatalog.StepTexts:
-		return textsFault(a, v.Literal)
+	case taskcatalog.StepTexts, taskcatalog.StepPackages:
+		return textsFault(a.Type, v.Literal)
 	}
 	if !isText {
 		return "is a text"
@@ -248,7 +248,7 @@ func literalFault(a taskcatalog.StepArg, v Value) string {
 }
 
 func textFault(a taskcatalog.StepArg, text string) string {
-	multiline := a.Name == "template"
+	multiline := a.Type == taskcatalog.StepTemplate
 	switch {
 	case len(a.Values) > 0 && !slices.Contains(a.Values, text):
 		return "is one of " + strings.Join(a.Values, ", ")
@@ -258,9 +258,9 @@ func textFault(a taskcatalog.StepArg, text string) string {
 		return "is an absolute path without . and .., below " + strings.Join(writableTrees, ", ") + ", and not where files are run or decide on rights"
 	case a.Type == taskcatalog.StepName && (!plainRel.MatchString(text) || len(text) > 255):
 		return "is a relative path; no part of it begins with a dot"
-	case a.Name == "unit" && (!unitName.MatchString(text) || noUnit.MatchString(text)):
+	case a.Type == taskcatalog.StepUnit && (!unitName.MatchString(text) || noUnit.MatchString(text)):
 		return "is the full name of a service, socket or timer, such as slurmd.service, and none of the machine's own"
-	case a.Name == "owner" && !account.MatchString(text):
+	case a.Type == taskcatalog.StepAccount && !account.MatchString(text):
 		return "is an account"
 	case !multiline && (text == "" || text[0] == '-' || len(text) > maxText || strings.ContainsFunc(text, unicode.IsControl)):
 		return fmt.Sprintf("has 1 to %d bytes, no control character, and no '-' at its beginning", maxText)
@@ -270,13 +270,13 @@ func textFault(a taskcatalog.StepArg, text string) string {
 	return ""
 }
 
-func textsFault(a taskcatalog.StepArg, literal any) string {
+func textsFault(of taskcatalog.StepType, literal any) string {
 	all, ok := literal.([]string)
 	if !ok || len(all) == 0 || len(all) > maxTexts {
 		return fmt.Sprintf("is a list of 1 to %d texts", maxTexts)
 	}
 	for _, one := range all {
-		if a.Name == "packages" && !pinned.MatchString(one) {
+		if of == taskcatalog.StepPackages && !pinned.MatchString(one) {
 			return "names a package without its version: " + profiles.Quote(one) + " (NAME=VERSION)"
 		}
 		if what := cellFault(one); what != "" {
