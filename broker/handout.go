@@ -204,7 +204,7 @@ func (h Handout) belowPolicy() (all []Reason) {
 		add("certificate_not_judged", "wait: the leading broker judges certificates again when a policy has changed (hostler status shows the brokers)",
 			"certificate %s was not judged yet by the policy that is in force now", c.ID)
 	case len(c.Lacks) > 0 && !c.LacksSince.Before(h.OverrideAt):
-		add("certificate_below_policy", "turn the node over (hostler decommission start NODE --mode soft_reset|reimage --reason R); a site with turnover_automatic does so by itself",
+		add("certificate_below_policy", "turn the node over (hostler decommission start NODE --mode soft_reset --reason R, or --mode reimage where a fresh system is lacking); a site with turnover_automatic does so by itself",
 			"the site's policy asks for more since certificate %s was issued: %s", c.ID, strings.Join(c.Lacks, ", "))
 	}
 	return all

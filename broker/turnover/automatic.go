@@ -92,7 +92,7 @@ func automaticReason(h broker.Handout) string {
 	if len(h.Occupants) == 0 {
 		was := "was"
 		switch valid := h.Now.Before(h.Certificate.ValidUntil); {
-		case valid && len(h.Certificate.Lacks) > 0:
+		case valid && len(h.Certificate.Lacks) > 0 && !h.Certificate.LacksSince.Before(h.OverrideAt):
 			return fmt.Sprintf("the policy asks for more since certificate %s was issued: %s", h.Certificate.ID,
 				strings.Join(h.Certificate.Lacks, ", "))
 		case valid:

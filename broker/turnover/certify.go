@@ -34,6 +34,9 @@ func (c *Chains) certify(ctx context.Context, r *run) error {
 	if err != nil {
 		return err
 	}
+	if err := c.refuseEarlierRoot(ctx, r, clean); err != nil {
+		return err
+	}
 	verdict, err := c.Nodes.Certify(ctx, clean)
 	switch {
 	case err != nil && taskcatalog.CodeOf(err, "") == "":
@@ -53,6 +56,28 @@ func (c *Chains) certify(ctx context.Context, r *run) error {
 		return nil
 	}
 	return c.refuseShortfall(ctx, r, verdict)
+}
+
+// refuseEarlierRoot stops a soft reset of a node on which a tenant had root before the node was last handed
+// out, by a policy that permitted that. The certificate names the tenants since then alone, so it would meet a
+// policy that asks for a reimage after root.
+func (c *Chains) refuseEarlierRoot(ctx context.Context, r *run, clean *certificate.Clean) error {
+	s := &r.State
+	named := clean.Allocation != nil && clean.Allocation.HadRoot // the verdict says it
+	if s.Mode != SoftReset || !clean.Policy.RootNeedsFreshOS || named {
+		return nil
+	}
+	root, err := c.Nodes.RootSinceReimage(ctx, s.NodeID)
+	if err != nil || !root {
+		return taskstage.Records(err)
+	}
+	f := chain.Fail(short, "a tenant had root on node %s since its last reimage, and the policy asks for a reimage after root", s.NodeID).
+		With("policy_not_met", map[string]any{"shortfalls": []string{string(certificate.CodeRootNeedsFreshOS)}}).
+		Next("%s", strings.ReplaceAll("cancel this run and "+reimage, "NODE", s.NodeID))
+	if err := c.Nodes.Quarantine(ctx, s.NodeID, f.Message); err != nil {
+		return taskstage.Records(err)
+	}
+	return f
 }
 
 // certified notes a certificate of the run.

@@ -16,9 +16,9 @@ type Past struct {
 	Organisations []string
 	// Resets are the soft resets since the node's last reimage.
 	Resets int
-	// Root: a tenant had root since the node's last reimage, also one after whom the node was handed out again
+	// RootSinceReimage: a tenant had root since the node's last reimage, also one after whom the node was handed out again
 	// by a policy that permitted it.
-	Root bool
+	RootSinceReimage bool
 }
 
 // Choice is the mode of a turnover that nobody requested.
@@ -64,7 +64,7 @@ func asksFresh(p broker.TurnoverPolicy, tenants []broker.Occupant, past Past) (w
 	if p.TurnoverEnvironment != string(certificate.TenantOS) {
 		why = append(why, "turnover_environment is "+p.TurnoverEnvironment)
 	}
-	hadRoot := past.Root || slices.ContainsFunc(tenants, func(o broker.Occupant) bool { return o.HadRoot })
+	hadRoot := past.RootSinceReimage || slices.ContainsFunc(tenants, func(o broker.Occupant) bool { return o.HadRoot })
 	if p.RootRequiresReimage && hadRoot {
 		why = append(why, "a tenant had root (root_requires_reimage)")
 	}

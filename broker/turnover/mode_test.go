@@ -40,9 +40,11 @@ func TestARuleMakesATurnoverAReimage(t *testing.T) {
 			func(_ *broker.Handout, at *Place, past *Past) { at.Policy.ReimageEvery, past.Resets = 3, 7 },
 			"it is turnover 8 since the last reimage (reimage_every 3)",
 		},
-		"each":           {func(_ *broker.Handout, at *Place, _ *Past) { at.Policy.ReimageEvery = 1 }, "it is turnover 1 since the last reimage (reimage_every 1)"},
-		"root before":    {func(_ *broker.Handout, _ *Place, past *Past) { past.Root = true }, "a tenant had root (root_requires_reimage)"},
-		"root permitted": {func(_ *broker.Handout, at *Place, past *Past) { at.Policy.RootRequiresReimage, past.Root = false, true }, ""},
+		"each":        {func(_ *broker.Handout, at *Place, _ *Past) { at.Policy.ReimageEvery = 1 }, "it is turnover 1 since the last reimage (reimage_every 1)"},
+		"root before": {func(_ *broker.Handout, _ *Place, past *Past) { past.RootSinceReimage = true }, "a tenant had root (root_requires_reimage)"},
+		"root permitted": {func(_ *broker.Handout, at *Place, past *Past) {
+			at.Policy.RootRequiresReimage, past.RootSinceReimage = false, true
+		}, ""},
 		"no number":      {func(_ *broker.Handout, _ *Place, past *Past) { past.Resets = 1000 }, ""},
 		"what it proves": {func(_ *broker.Handout, at *Place, _ *Past) { at.Policy.TurnoverEnvironment = "fresh_os" }, "turnover_environment is fresh_os"},
 		"several": {func(h *broker.Handout, at *Place, _ *Past) {

@@ -205,6 +205,31 @@ func TestWhatFallsShortIsNeverHandedOut(t *testing.T) {
 	}
 }
 
+// A tenant had root, and the node was handed out again by a policy that permitted that. By a stricter policy a soft
+// reset gets no certificate, which would not name that tenant. No operator's action on the run lets the node in.
+func TestRootFromBeforeTheLastHandOutIsNotForgotten(t *testing.T) {
+	for _, permits := range []bool{true, false} {
+		w := newWorld(t)
+		w.policy.RootRequiresReimage = !permits
+		w.book.LetIn(node, "a-1", "acme", true)
+		w.book.Change(node, func(m *turnovertest.Machine) { m.Users = nil })
+		r := w.begin(reset)
+		if permits {
+			w.stands(broker.Active, false)
+			continue
+		}
+		w.failed(r, "issue_clean_certificate", broker.PolicyNotMet, "policy_not_met")
+		if s := w.state(r.ID); s.Issued != "" || !strings.Contains(r.NextAction, "--mode reimage") {
+			t.Errorf("certificate %q, next action %q", s.Issued, r.NextAction)
+		}
+		for _, a := range []chain.Action{chain.Resume, chain.Adopt, chain.RetryStage} {
+			w.stands(broker.Quarantined, true)
+			w.act(r.ID, a)
+		}
+		w.stands(broker.Quarantined, true)
+	}
+}
+
 // A difference below the operating system, a failed inspection, or a check unknown to the agent
 // keeps a node from use, unless the policy only reports the check.
 func TestThePolicySaysWhatBelowTheSystemKeepsANodeFromUse(t *testing.T) {

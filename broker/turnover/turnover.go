@@ -103,7 +103,7 @@ type Request struct {
 	RemoveRecord   bool     // full_decommission: MAAS shall forget the machine at the end
 	Reason         string
 	RequestedBy    string
-	ModeBecause    string            // why the policy asks for a reimage; empty: a person chose the mode, or it is a soft reset
+	ModeBecause    string            // why the policy asks for a reimage; empty: a person or an image asked for it, or it is none
 	Follows        string            // the soft reset ended by its node's silence; empty: none
 	From           broker.NodeStatus // status that the node must still have when it is taken; empty: any
 }

@@ -17,6 +17,9 @@ type Tenants interface {
 	// Occupants are the allocations since the node was last handed out clean, live ones first.
 	// A user that is being let in at this moment is included, or is refused.
 	Occupants(ctx context.Context, nodeID string) ([]broker.Occupant, error)
+	// RootSinceReimage reports whether a tenant had root on the node since its last reimage with a
+	// certificate, whatever was turned over in between.
+	RootSinceReimage(ctx context.Context, nodeID string) (bool, error)
 }
 
 // cleanVacant is cleanStorage for a node that stays in service, after its users have gone.

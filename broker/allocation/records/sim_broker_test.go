@@ -221,6 +221,11 @@ func (m mortalNodes) Occupants(ctx context.Context, nodeID string) (all []broker
 	return all, err
 }
 
+func (m mortalNodes) RootSinceReimage(ctx context.Context, nodeID string) (root bool, err error) {
+	err = m.b.call(func() error { root, err = m.Nodes.RootSinceReimage(ctx, nodeID); return err })
+	return root, err
+}
+
 func (m mortalNodes) Disable(ctx context.Context, nodeID, runID, reason string, from broker.NodeStatus, ends []string) (forced []broker.Occupant, err error) {
 	err = m.b.call(func() error { forced, err = m.Nodes.Disable(ctx, nodeID, runID, reason, from, ends); return err })
 	return forced, err

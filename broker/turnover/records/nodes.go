@@ -57,6 +57,11 @@ func (n *Nodes) Occupants(ctx context.Context, nodeID string) ([]broker.Occupant
 	return n.DB.SettledOccupants(ctx, nodeID)
 }
 
+// RootSinceReimage implements turnover.Nodes.
+func (n *Nodes) RootSinceReimage(ctx context.Context, nodeID string) (bool, error) {
+	return n.DB.RootSinceReimage(ctx, nodeID)
+}
+
 // quarantiners are the statuses from which a turnover quarantines a node: a node that is being
 // removed, or was never let in, is out of use already.
 var quarantiners = map[broker.NodeStatus]broker.Owner{

@@ -23,6 +23,6 @@ func (s *Starts) Past(ctx context.Context, n broker.Node, p broker.ModePolicy, t
 			return past, err
 		}
 	}
-	past.Root, err = s.DB.RootSinceReimage(ctx, n.ID)
+	past.RootSinceReimage, err = s.DB.RootSinceReimage(ctx, n.ID)
 	return past, err
 }

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/hostler/hostler/broker/certificate"
+	"github.com/hostler/hostler/broker/turnover"
 )
 
 // Verify reads a certificate as any holder of the trust file would.
@@ -62,5 +63,8 @@ func (b *Book) Certify(_ context.Context, c *certificate.Clean) (certificate.Ver
 	}
 	b.files[c.ID], b.owed[c.ID], b.of[c.ID], b.epoch[c.ID] = file, c.Verdict, c.Run.ID, c.Node.Epoch
 	b.issued = append(b.issued, c.ID)
+	if m := b.nodes[c.Node.ID]; m != nil && c.Run.Mode == string(turnover.Reimage) {
+		m.root = false
+	}
 	return c.Verdict, nil
 }

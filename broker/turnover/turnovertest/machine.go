@@ -41,6 +41,8 @@ type Machine struct {
 	// not know: its signed result leaves them out.
 	NotMade, Unknown []string
 
+	root bool // a tenant had root since the last reimage with a certificate
+
 	// ByPerson: a person has quarantined the node.
 	ByPerson bool
 	// ConflictAt is the last time two parties had the node's identity.

@@ -15,6 +15,7 @@ func (b *Book) LetIn(id, allocation, tenant string, root bool) bool {
 	if m.Status != broker.Active || m.drain || m.denied || b.InRun != nil && b.InRun(id) != "" {
 		return false
 	}
+	m.root = m.root || root
 	m.Users = append(m.Users, broker.Occupant{
 		ID: allocation, NodeID: id, Username: "u-" + allocation, Tenant: tenant, HadRoot: root,
 		Since: b.Now(),
@@ -61,6 +62,16 @@ func (b *Book) Occupants(_ context.Context, id string) ([]broker.Occupant, error
 	}
 	defer leave()
 	return slices.Clone(b.nodes[id].Users), nil
+}
+
+// RootSinceReimage implements turnover.Nodes.
+func (b *Book) RootSinceReimage(_ context.Context, id string) (bool, error) {
+	leave, err := b.enter("RootSinceReimage")
+	if err != nil {
+		return false, err
+	}
+	defer leave()
+	return b.nodes[id].root, nil
 }
 
 // live are the allocations whose user may be there.
