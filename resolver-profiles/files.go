@@ -93,7 +93,7 @@ func (b *bound) filesAt(name string, isDir bool) ([]File, error) {
 func (b *bound) yamlIn(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
-		return nil, taskcatalog.Errorf(CodeUnreadable, "cannot read the files: %v", err)
+		return nil, unreadable(err)
 	}
 	var names []string
 	for _, e := range entries {

@@ -36,7 +36,7 @@ func (r *reader) document(text []byte) *yaml.Node {
 	var doc, next yaml.Node
 	if err := decode(d, &doc); err != nil {
 		if errors.Is(err, io.EOF) {
-			r.found.add(place{r.file, 1}, CodeMissingKey, "the file is empty: it needs hardware_profiles or command_profiles")
+			r.found.add(place{r.file, 1}, CodeMissingKey, "the file is empty")
 			return nil
 		}
 		r.found.add(place{r.file, lineOf(err)}, CodeNotYAML, "%v", err)

@@ -83,7 +83,7 @@ var stepKinds = []StepKind{
 		Name: "artifact.pull_blob", Summary: "pull a file in pieces, and go on where a transfer broke off", Output: StepPath, Artifact: true,
 		Args: []StepArg{
 			{Name: "from", Type: StepText, Required: true, Values: []string{"s3", "gcs", "huggingface", "https_signed"}, Summary: "the kind of the source"},
-			{Name: "source", Type: StepText, Required: true, Summary: "bucket and object, repository with revision and file, or URL"},
+			{Name: "source", Type: StepText, Required: true, Summary: "bucket and object, repository with revision and file, or host and path of a URL"},
 			argDigest, argRoot, argName("file"),
 			{Name: "credential", Type: StepSecret, Values: blobCredentials, Summary: "default: the source is asked without one"},
 		},
@@ -112,7 +112,7 @@ var stepKinds = []StepKind{
 	{
 		Name: "python.env.create", Summary: "make a Python environment from a lock file with hashes", Output: StepPath, Artifact: true,
 		Args: []StepArg{
-			{Name: "source", Type: StepText, Required: true, Summary: "the package index"},
+			{Name: "source", Type: StepText, Required: true, Summary: "host and path of the package index"},
 			{Name: "lock", Type: StepPath, Required: true, Summary: "the lock file, every line with its hash"},
 			argRoot, argName("environment"),
 		},

@@ -11,8 +11,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// schemes are the kinds of sources: of a step kind, of pull_blob by its argument from, and of a credential.
-var schemes = map[string]string{
+// schemeOf gives the kind of a source by the kind of a step, the argument from of artifact.pull_blob, or the type
+// of a credential.
+var schemeOf = map[string]string{
 	"artifact.pull_oci": "oci", "python.env.create": "pypi",
 	"s3": "s3", "gcs": "gcs", "huggingface": "huggingface", "https_signed": "https_signed",
 	taskcatalog.CredentialOCIPull: "oci", taskcatalog.CredentialS3Read: "s3", taskcatalog.CredentialGCSRead: "gcs",
@@ -26,7 +27,7 @@ func (c *checker) sources() {
 	}
 	for i, s := range c.d.Artifacts.Sources {
 		scheme, path, _ := strings.Cut(s, ":")
-		if !slices.Contains(slices.Collect(maps.Values(schemes)), scheme) || !cleanSource(path) {
+		if !slices.Contains(slices.Collect(maps.Values(schemeOf)), scheme) || !cleanSource(path) {
 			c.Refuse(at("/artifacts/sources", i), CodeWrongValue,
 				"%s is no source: KIND:PREFIX, with the kinds oci, s3, gcs, huggingface, https_signed and pypi", profiles.Quote(s))
 		}
@@ -50,9 +51,9 @@ func (c *checker) source(part string, s Step) {
 		c.Refuse(part, profiles.CodeMissingKey, "artifacts with its sources is missing: step %s brings something to the node", profiles.Quote(s.ID))
 		return
 	}
-	scheme, known := schemes[s.Kind]
+	scheme, known := schemeOf[s.Kind]
 	if from, literal := s.With["from"].Literal.(string); literal {
-		scheme, known = schemes[from]
+		scheme, known = schemeOf[from]
 	}
 	if known {
 		c.listed(part+"/with/source", scheme, s.With["source"])
@@ -62,7 +63,7 @@ func (c *checker) source(part string, s Step) {
 // scope checks that a credential is for a listed source.
 func (c *checker) scope(part string, s Step) {
 	of, _ := s.With["type"].Literal.(string)
-	scheme, artifact := schemes[of]
+	scheme, artifact := schemeOf[of]
 	switch {
 	case artifact && c.d.Artifacts == nil:
 		c.Refuse(part, profiles.CodeMissingKey, "artifacts with its sources is missing: step %s mints a credential for one", profiles.Quote(s.ID))

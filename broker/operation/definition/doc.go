@@ -12,7 +12,7 @@
 //
 //   - A faulty file gives no Definition, but all its problems at once, each with file, line and code.
 //   - A value goes into a step whole, from an input or from an earlier step. Nothing is pasted into a
-//     text. What decides about a program, a template or a directory, the definition says itself.
+//     text. The definition itself gives every program, template and directory.
 //   - Whatever brings something to a node names the digest of its content and a source on the list.
 //   - A secret comes from a step credential.mint, and goes only into an argument of its type.
 //   - Definition.Encode is the canonical JSON; Digest is the digest of exactly this JSON. A version never

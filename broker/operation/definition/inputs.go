@@ -26,8 +26,8 @@ type Property struct {
 	Description string   `json:"description,omitempty" jsonschema:"maxLength=400"`
 	Enum        []string `json:"enum,omitempty" jsonschema:"minItems=1,maxItems=64"`       // of a string
 	Pattern     string   `json:"pattern,omitempty" jsonschema:"minLength=1,maxLength=256"` // of a string
-	MinLength   int      `json:"minLength,omitempty" jsonschema:"minimum=0,maximum=4096"`  // of a string
-	MaxLength   int      `json:"maxLength,omitempty" jsonschema:"minimum=1,maximum=4096"`  // of a string
+	MinLength   int      `json:"minLength,omitempty" jsonschema:"minimum=0,maximum=1024"`  // of a string
+	MaxLength   int      `json:"maxLength,omitempty" jsonschema:"minimum=1,maximum=1024"`  // of a string
 	Minimum     *int64   `json:"minimum,omitempty"`                                        // of an integer
 	Maximum     *int64   `json:"maximum,omitempty"`                                        // of an integer
 	Items       *Item    `json:"items,omitempty"`                                          // of an array
@@ -40,7 +40,7 @@ type Item struct {
 	Type      string   `json:"type" jsonschema:"enum=string"`
 	Enum      []string `json:"enum,omitempty" jsonschema:"minItems=1,maxItems=64"`
 	Pattern   string   `json:"pattern,omitempty" jsonschema:"minLength=1,maxLength=256"`
-	MaxLength int      `json:"maxLength,omitempty" jsonschema:"minimum=1,maximum=4096"`
+	MaxLength int      `json:"maxLength,omitempty" jsonschema:"minimum=1,maximum=1024"`
 }
 
 // DigestPattern is the pattern of an input that gives a digest.

@@ -41,17 +41,21 @@ var patterns = map[taskcatalog.StepType]string{taskcatalog.StepDigest: DigestPat
 // writableTrees are the directories below which steps write.
 var writableTrees = []string{"/etc", "/opt", "/srv", "/usr/local/share", "/var/cache", "/var/lib"}
 
+// neverBelow are beginnings of paths: languages have a directory each version.
+var neverBelow = []string{"/etc/python", "/etc/perl", "/usr/local/share/perl", "/usr/local/share/ca-certificates"}
+
 // notWritable are directories below writableTrees in which no step writes: files there are run or loaded, or
 // they decide who may do what. A file of a template would be a program otherwise. Hostler's own are among
 // them.
 var notWritable = []string{
-	"/etc/alternatives", "/etc/apparmor.d", "/etc/apt", "/etc/bash_completion.d", "/etc/binfmt.d", "/etc/cloud", "/etc/cron.d", "/etc/cron.daily",
+	"/etc/alternatives", "/etc/apparmor.d", "/etc/apt", "/etc/bash_completion.d", "/etc/binfmt.d", "/etc/ca-certificates", "/etc/cloud", "/etc/cron.d", "/etc/cron.daily",
 	"/etc/cron.hourly", "/etc/cron.monthly", "/etc/cron.weekly", "/etc/cron.yearly", "/etc/dbus-1", "/etc/default", "/etc/dhcp", "/etc/dpkg",
 	"/etc/grub.d", "/etc/hostler", "/etc/hostler-agent", "/etc/init.d", "/etc/initramfs-tools", "/etc/kernel", "/etc/ld.so.conf.d",
-	"/etc/logrotate.d", "/etc/modprobe.d", "/etc/modules-load.d", "/etc/network", "/etc/pam.d", "/etc/polkit-1", "/etc/ppp", "/etc/profile.d",
+	"/etc/NetworkManager", "/etc/logrotate.d", "/etc/modprobe.d", "/etc/modules-load.d", "/etc/needrestart", "/etc/network",
+	"/etc/networkd-dispatcher", "/etc/pam.d", "/etc/polkit-1", "/etc/ppp", "/etc/profile.d",
 	"/etc/rc0.d", "/etc/rc1.d", "/etc/rc2.d", "/etc/rc3.d", "/etc/rc4.d", "/etc/rc5.d", "/etc/rc6.d", "/etc/rcS.d", "/etc/rsyslog.d",
-	"/etc/security", "/etc/skel", "/etc/ssh", "/etc/ssl", "/etc/sudoers.d", "/etc/sysctl.d", "/etc/systemd", "/etc/tmpfiles.d", "/etc/udev",
-	"/etc/update-motd.d", "/etc/xdg", "/opt/hostler", "/var/lib/cloud", "/var/lib/dpkg", "/var/lib/hostler", "/var/lib/hostler-agent",
+	"/etc/security", "/etc/skel", "/etc/ssh", "/etc/ssl", "/etc/sssd", "/etc/sudoers.d", "/etc/sysctl.d", "/etc/systemd", "/etc/tmpfiles.d", "/etc/udev",
+	"/etc/update-motd.d", "/etc/xdg", "/opt/hostler", "/var/lib/cloud", "/var/lib/dkms", "/var/lib/dpkg", "/var/lib/extrausers", "/var/lib/hostler", "/var/lib/hostler-agent",
 	"/var/lib/polkit-1", "/var/lib/systemd",
 }
 
@@ -255,16 +259,16 @@ func textFault(a taskcatalog.StepArg, text string) string {
 	case a.Type == taskcatalog.StepDigest && !digest.MatchString(text):
 		return "is sha256: and 64 hexadecimal digits"
 	case a.Type == taskcatalog.StepRoot && !writable(text):
-		return "is an absolute path without . and .., below " + strings.Join(writableTrees, ", ") + ", and not where files are run or decide on rights"
+		return "is an absolute path without . and .., below " + strings.Join(writableTrees, ", ") + ", outside directories whose files are run, loaded or decide who may do what"
 	case a.Type == taskcatalog.StepName && (!plainRel.MatchString(text) || len(text) > 255):
 		return "is a relative path; no part of it begins with a dot"
 	case a.Type == taskcatalog.StepUnit && (!unitName.MatchString(text) || noUnit.MatchString(text)):
 		return "is the full name of a service, socket or timer, such as slurmd.service, and none of the machine's own"
 	case a.Type == taskcatalog.StepAccount && !account.MatchString(text):
 		return "is an account"
-	case !multiline && (text == "" || text[0] == '-' || len(text) > maxText || strings.ContainsFunc(text, unicode.IsControl)):
-		return fmt.Sprintf("has 1 to %d bytes, no control character, and no '-' at its beginning", maxText)
-	case multiline && (text == "" || len(text) > maxTemplate):
+	case !multiline:
+		return plainFault(text)
+	case text == "" || len(text) > maxTemplate:
 		return fmt.Sprintf("has 1 to %d bytes", maxTemplate)
 	}
 	return ""
@@ -297,10 +301,7 @@ func cellFault(literal any) string {
 		}
 		return ""
 	case string:
-		if v == "" || v[0] == '-' || len(v) > maxText || strings.ContainsFunc(v, unicode.IsControl) {
-			return fmt.Sprintf("has 1 to %d bytes, no control character, and no '-' at its beginning", maxText)
-		}
-		return ""
+		return plainFault(v)
 	case []string:
 		for _, one := range v {
 			if what := cellFault(one); what != "" {
@@ -312,8 +313,17 @@ func cellFault(literal any) string {
 	return "is a text, a number, true or false, or a list of texts"
 }
 
+// plainFault says why a text is none that may become an argument or a line; empty: it is one.
+func plainFault(text string) string {
+	if text == "" || text[0] == '-' || len(text) > maxText || strings.ContainsFunc(text, unicode.IsControl) {
+		return fmt.Sprintf("has 1 to %d bytes, no control character, and no '-' at its beginning", maxText)
+	}
+	return ""
+}
+
 func writable(dir string) bool {
 	below := func(tree string) bool { return strings.HasPrefix(dir, tree+"/") }
 	return plainDir.MatchString(dir) && path.Clean(dir) == dir && len(dir) <= 255 && slices.ContainsFunc(writableTrees, below) &&
+		!slices.ContainsFunc(neverBelow, func(no string) bool { return strings.HasPrefix(dir, no) }) &&
 		!slices.ContainsFunc(notWritable, func(no string) bool { return dir == no || below(no) })
 }
