@@ -72,9 +72,9 @@ func (s SKU) OfferedAt(site string) bool {
 }
 
 // reserve gives the last of the free nodes at each site the reason that they are kept from a project.
-// A reservation counts nodes and names none; a placement begins with the first. Nodes that do not suit the
-// request count as kept before others.
-func (s SKU) reserve(nodes []JudgedNode, kept Kept, projectID string, suits func(JudgedNode) bool) []JudgedNode {
+// A reservation counts nodes and names none; a placement begins with the first, and with those that have the
+// image. Nodes that do not suit the request count as kept before others.
+func (s SKU) reserve(nodes []JudgedNode, kept Kept, projectID string, r AllocationRequest, suits func(JudgedNode) bool) []JudgedNode {
 	nodes = slices.Clone(nodes)
 	free := func(n JudgedNode) bool { return len(n.Reasons) == 0 && s.OfferedAt(n.Site) }
 	left := map[string]int{}
@@ -89,12 +89,14 @@ func (s SKU) reserve(nodes []JudgedNode, kept Kept, projectID string, suits func
 			left[n.Site]--
 		}
 	}
-	for i, n := range slices.Backward(nodes) {
-		if !free(n) || !suits(n) {
-			continue
-		}
-		if left[n.Site]--; left[n.Site] >= 0 {
-			nodes[i].Reasons = []Reason{{Code: Reserved, Next: "see for whom it is kept, and until when (hostler reservation list --sku " + s.ID + ")"}}
+	for _, other := range []bool{true, false} {
+		for i, n := range slices.Backward(nodes) {
+			if !free(n) || !suits(n) || n.other(r) != other {
+				continue
+			}
+			if left[n.Site]--; left[n.Site] >= 0 {
+				nodes[i].Reasons = []Reason{{Code: Reserved, Next: "see for whom it is kept, and until when (hostler reservation list --sku " + s.ID + ")"}}
+			}
 		}
 	}
 	return nodes
@@ -125,7 +127,7 @@ func Explain(s SKU, r AllocationRequest, nodes []JudgedNode, kept Kept, asks Pro
 	reasons, sites := map[string]*ExplainedReason{}, map[string]*ExplainedSite{}
 	installed := map[string]int{} // by site, the nodes that fit as they are
 	suits := func(n JudgedNode) bool { return len(n.unsuited(r, asks)) == 0 }
-	for _, n := range s.reserve(nodes, kept, asks.ID, suits) {
+	for _, n := range s.reserve(nodes, kept, asks.ID, r, suits) {
 		at := sites[n.Site]
 		if at == nil {
 			at = &ExplainedSite{Site: n.Site}

@@ -101,6 +101,22 @@ func TestAnExplanationCountsWhatIsReserved(t *testing.T) {
 	}
 }
 
+// What is kept for others are nodes without the image first, as a placement takes those with it first.
+func TestAnExplanationKeepsNodesWithoutTheImageFirst(t *testing.T) {
+	s := NewSKU()
+	s.ID, s.Offer.Sites, s.Offer.Images = "h100", []string{"dc1", "dc2"}, []string{"noble"}
+	nodes := []JudgedNode{
+		{ID: "n-0", Site: "dc1", Image: "custom/rocm", Installable: true},
+		{ID: "n-1", Site: "dc1", Image: "ubuntu/noble", Installable: true},
+		{ID: "n-2", Site: "dc2", Image: "ubuntu/noble", Installable: true},
+	}
+	kept := Keep([]Reservation{reservedFrom("a", "p", "dc1", 1, 0, 1)}, nil, s.Free(nodes))
+	e := Explain(s, AllocationRequest{SKU: "h100", Nodes: 1, Image: "noble"}, nodes, kept, Project{})
+	if e.Site != "dc1" || e.Reimages != 0 || e.Reasons[0].Code != Reserved || e.Reasons[0].Examples[0].ID != "n-0" {
+		t.Errorf("%+v", e)
+	}
+}
+
 // Nodes that lack a label of the project do not fit, and count first as those that are kept for others.
 func TestAnExplanationCountsNodesThatLackALabel(t *testing.T) {
 	s := NewSKU()

@@ -182,7 +182,7 @@ func (k Kept) Leaves(projectID, site string, n int) bool {
 func (k Kept) OwnFirst(projectID string, sites []string) []string {
 	own := func(site string) bool {
 		return slices.ContainsFunc(k.Reservations, func(r KeptReservation) bool {
-			return r.ProjectID == projectID && r.Site == site && r.Held < r.Nodes
+			return r.ProjectID == projectID && site != "" && r.Site == site && r.Held < r.Nodes
 		})
 	}
 	sites = slices.Clone(sites)

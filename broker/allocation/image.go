@@ -55,6 +55,10 @@ func (c *Chains) installOn(ctx context.Context, r *run, a broker.Allocation, nod
 			holder.Stage, broker.RunKindOf(holder.Kind).Command("show "+holder.ID)).
 			With(CodeImageNotInstalled, map[string]any{"node_id": nodeID, "run_id": holder.ID})
 	case holder != nil:
+		// The broker may have died between the start of the reimage and the note of it.
+		if holder.CorrelationID == a.ID && !slices.Contains(r.State.Installing, nodeID) {
+			r.State.Installing = append(r.State.Installing, nodeID)
+		}
 		return chain.Again(soon, "run %s has node %s, and is %s at %s", holder.ID, nodeID, holder.Status, holder.Stage)
 	case has:
 		return nil

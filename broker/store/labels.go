@@ -46,7 +46,7 @@ func (l labelled[T]) page(ctx context.Context, db *DB, query string, w *sqlkit.W
 
 func hasLabels(has, want map[string]string) bool {
 	for k, v := range want {
-		if has[k] != v {
+		if got, ok := has[k]; !ok || got != v {
 			return false
 		}
 	}
