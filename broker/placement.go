@@ -18,8 +18,8 @@ const (
 // ProjectPlacement says which nodes the allocations of a project get. What the project holds already stays.
 type ProjectPlacement struct {
 	Order PlacementOrder // empty: the order of the site
-	// NodeLabels are labels that each node must have. Only labels count, which operators set: what a node
-	// reports of itself pins nothing.
+	// NodeLabels are labels that each node must have. They are set by operators: what a node reports of itself
+	// does not count.
 	NodeLabels map[string]string
 }
 

@@ -144,7 +144,7 @@ type CertificatePolicy struct {
 // AutomaticPolicy says whether a turnover follows a tenant by itself.
 type AutomaticPolicy struct {
 	TurnoverAutomatic        bool `json:"turnover_automatic" default:"true" doc:"Begins a turnover of an active node whose tenants have left, or of an unused node whose certificate has run out, soon does or no longer suffices by the policy, without a request."`
-	AutomaticTurnoversAtOnce int  `json:"automatic_turnovers_at_once" unit:"turnovers" default:"10" minimum:"1" maximum:"500" doc:"Limit of such turnovers at the site that have not ended, with those of released allocations. At the limit none begins, and releases wait."`
+	AutomaticTurnoversAtOnce int  `json:"automatic_turnovers_at_once" unit:"turnovers" default:"10" minimum:"1" maximum:"500" doc:"Limit of turnovers at the site that have not ended: these, those of released allocations, and reimages for an allocation's image. At the limit none begins, and those that are due wait."`
 }
 
 // ModePolicy says which turnovers that nobody requests are reimages, also where a soft reset would meet the

@@ -189,8 +189,8 @@ func (p *placement) findAllAt(ctx context.Context, site string, wishes []wish) (
 	return nodes, nil
 }
 
-// sites returns the sites to look at, in the order of the locks. A project with a reservation may have another
-// order than others: placements of a SKU with reservations come one after another.
+// sites returns the sites to look at, in the order of the locks. Sites where the project has an unfilled
+// reservation come first. That order is safe: placements of a SKU with reservations run one at a time.
 func (p *placement) sites(ctx context.Context) ([]string, error) {
 	if p.n.Site != "" {
 		return []string{p.n.Site}, nil

@@ -134,7 +134,7 @@ func releaseCertificate(ctx context.Context, r sqlkit.Runner, a broker.Allocatio
 	}
 	begun := a.ReleasingAt
 	if a.Status == broker.AllocationFailed {
-		begun = a.FailedAt.Add(-time.Microsecond) // no turnover takes the node before the failure
+		begun = a.FailedAt.Add(-time.Microsecond) // a reimage for the image may end later than the failure; one that ended before proves nothing
 	}
 	err = r.QueryRowContext(ctx, `SELECT id FROM clean_certificates WHERE node_id = $1 AND node_epoch = $2 AND meets_policy AND issued_at > $3
 		ORDER BY issued_at DESC, id DESC LIMIT 1`, nodeID, n.Epoch, sqlkit.Micros(begun)).Scan(&id)

@@ -32,15 +32,15 @@ func (t *tx) deny(ctx context.Context, actor broker.Actor, m broker.Member, reas
 	}
 	denied, err = scanMember(t.QueryRowContext(ctx, `SELECT `+memberColumns+` FROM members
 		WHERE subject = $1 AND organisation_id = $2 AND project_id = $3 AND denied_at > 0`, m.Subject, m.Place.OrganisationID, m.Place.ProjectID))
-	there := err == nil
+	already := err == nil
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return denied, err
 	}
-	ended, was, err := t.endPerson(ctx, actor, m, reason)
-	if err != nil || there {
+	ended, wasMember, err := t.endPerson(ctx, actor, m, reason)
+	if err != nil || already {
 		return denied, err
 	}
-	if !was {
+	if !wasMember {
 		if err := t.roomToDeny(ctx, m); err != nil {
 			return denied, err
 		}
@@ -74,12 +74,15 @@ func (t *tx) roomToDeny(ctx context.Context, m broker.Member) error {
 		return err
 	}
 	return broker.Errorf(broker.Refused, "denial_limit",
-		"cannot deny %s: that is no member, and %d people are denied there (lift some denials first: hostler member allow)", m.Subject, count)
+		"cannot deny %s: they are no member of that place, which already denies %d people (lift some denials first: hostler member allow)",
+		m.Subject, count)
 }
 
 // endPerson ends the live members of m's subject at m's place and below it, and returns the one at the
-// place itself; without an ID: there was none. was reports whether there was any.
-func (t *tx) endPerson(ctx context.Context, actor broker.Actor, m broker.Member, reason string) (at broker.Member, was bool, err error) {
+// place itself; without an ID: there was none. wasMember reports whether there was any.
+func (t *tx) endPerson(
+	ctx context.Context, actor broker.Actor, m broker.Member, reason string,
+) (at broker.Member, wasMember bool, err error) {
 	var w sqlkit.Where
 	w.Add("subject = ?", m.Subject)
 	w.Equal("organisation_id", m.Place.OrganisationID)

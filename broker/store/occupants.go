@@ -86,7 +86,7 @@ func (t *tx) handTo(ctx context.Context, k broker.Task) error {
 	if err != nil {
 		return err
 	}
-	if err := t.passFreezes(ctx); err != nil { // a stricter policy waits, or is seen
+	if err := t.passFreezes(ctx); err != nil { // a change of the policy waits for this, or came before it
 		return err
 	}
 	h, err := t.handout(ctx, n, t.now)

@@ -80,8 +80,8 @@ func (db *DB) CreateProfile(ctx context.Context, actor broker.Actor, p broker.Pr
 	return made, err
 }
 
-// namesKnown refuses a policy that names a SKU or a tenant that is not on record. What the policy named before may be gone
-// by now. Code: profile_invalid.
+// namesKnown refuses a SKU or a tenant that is new in a policy and not on record. A name that the policy had
+// before stays accepted. Code: profile_invalid.
 func (t *tx) namesKnown(ctx context.Context, before, p broker.Profile) error {
 	for _, list := range []struct {
 		knob, what, see, query string
@@ -89,7 +89,7 @@ func (t *tx) namesKnown(ctx context.Context, before, p broker.Profile) error {
 	}{
 		{"reimage_skus", "SKU", "sku", `SELECT COUNT(*) > 0 FROM skus WHERE id = $1`, before.Policy.ReimageSKUs, p.Policy.ReimageSKUs},
 		{
-			"reimage_tenants", "project or organisation", "project",
+			"reimage_tenants", "project or organisation", "project list and hostler org",
 			`SELECT EXISTS (SELECT 1 FROM projects WHERE id = $1) OR EXISTS (SELECT 1 FROM organisations WHERE id = $1)`,
 			before.Policy.ReimageTenants, p.Policy.ReimageTenants,
 		},

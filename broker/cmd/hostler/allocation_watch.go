@@ -70,8 +70,8 @@ func (a *app) watchAllocation(ctx context.Context, remote *client.Client, projec
 const (
 	// withoutStream is how often an allocation is read while the broker has no place for another stream.
 	withoutStream = 5 * time.Second
-	// lookAgain is how often an allocation is read although no event came: the broker may have events that no
-	// stream has yet.
+	// lookAgain is how often an allocation is read although no event came: while the broker places no events, a
+	// stream brings none.
 	lookAgain = 30 * time.Second
 )
 

@@ -8,13 +8,13 @@ import (
 
 func findCommand(a *app) *cobra.Command {
 	return &cobra.Command{
-		Use: "find WORD", Short: "find anything by any of its names", Args: exactly("WORD"),
+		Use: "find WORD", Short: "find a thing by its id, name, serial number or address", Args: exactly("WORD"),
 		Long: `Find a node, device, allocation, run, task, certificate, attestation, terminal session,
-organisation, project, reservation or webhook by any of its names: a serial number, MAC
-address, UUID, MAAS id, hostname, name, IP address or id, also of a BMC, of nodes that
-are deleted, and of tenants that have ended. The word must be the whole name, in any
-case. A MAC address and a UUID may be written with or without separators. Terminal
-sessions are for operators.`,
+organisation, project, reservation or webhook by a word: an id, name, hostname, serial
+number, MAC address, UUID, MAAS id or IP address. Deleted nodes and ended tenants are
+found, too. The address of a BMC finds its node. The word must be whole. A MAC address
+and a UUID may be written with or without separators. Terminal sessions are for
+operators.`,
 		Example: "  hostler find 7C3K2X3\n  hostler find aabbcc001122\n  hostler find 10.0.0.7 -o json\n  hostler find acme/lab",
 		RunE: func(c *cobra.Command, args []string) error {
 			remote, err := a.connect()

@@ -203,8 +203,8 @@ access, too, release those allocations: hostler allocation release.`,
 				return err
 			}
 			if m.Role == "" && strings.Contains(m.Subject, "@") {
-				a.note("%s is no member, and looks like an email address. An address denies nobody, unless the provider's subjects are "+
-					"addresses (see the person's name in hostler member list, or the actor of row sign_in in the audit log)", m.Subject)
+				a.note("%s has the form of an email address, and was no member of that place itself. The denial works only if the provider's "+
+					"subjects are addresses (compare the person's name in hostler member list, or the actor of row sign_in in the audit log)", m.Subject)
 			}
 			return a.showMember(m)
 		},

@@ -106,8 +106,8 @@ func projectUpdateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "update PROJECT", Short: "change which nodes a project is given", Args: exactly("PROJECT"),
 		Long: `Change which nodes the allocations of a project get from now on. With --node-label a
-node is given only if it has the label (hostler node label); labels of before stay,
-and KEY= removes one. With --placement-order the free nodes come in this order,
+node is given only if it has the label (hostler node label). Labels that were set
+before stay, and KEY= removes one. With --placement-order the free nodes come in this order,
 whatever the policy of their site says; "" is the site's again. What the project
 holds stays.`,
 		Example: "  hostler project update acme/lab --node-label tier=gold --reason 'contract 17'\n  hostler project update acme/lab --placement-order least_used\n" +

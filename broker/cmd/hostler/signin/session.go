@@ -107,7 +107,9 @@ func idOf(kept *clientfile.SignIn) string {
 // stays until one succeeds.
 func (s *Session) renew(ctx context.Context, kept *clientfile.SignIn) error {
 	lost := kept.RenewingSince
-	kept.RenewingSince = s.now().UTC().Truncate(time.Second)
+	if lost.IsZero() { // an earlier mark tells when the sign-in may have been lost
+		kept.RenewingSince = s.now().UTC().Truncate(time.Second)
+	}
 	if err := s.write(kept); err != nil {
 		return err
 	}
