@@ -72,7 +72,7 @@ func (c *checker) scope(part string, s Step) {
 	}
 }
 
-func (c *checker) listed(part, scheme string, v Value) {
+func (c *checker) listed(part, scheme string, v taskcatalog.StepValue) {
 	source, literal := v.Literal.(string)
 	if literal && !slices.ContainsFunc(c.d.Artifacts.Sources, func(l string) bool { return Listed(l, scheme, source) }) {
 		c.Refuse(part, CodeSourceNotListed, "%s is below no source of artifacts", profiles.Quote(scheme+":"+source))
@@ -142,7 +142,7 @@ var argTypes = map[string]taskcatalog.StepType{
 var textual = []taskcatalog.StepType{taskcatalog.StepDigest, taskcatalog.StepName, taskcatalog.StepPath}
 
 // typeOfCell returns the type of what a value in a table comes from; empty: it is faulty, and was refused.
-func (c *checker) typeOfCell(i int, v Value) taskcatalog.StepType {
+func (c *checker) typeOfCell(i int, v taskcatalog.StepValue) taskcatalog.StepType {
 	where, name, _ := strings.Cut(v.From, ".")
 	if p, known := c.d.Inputs.Properties[name]; known && where == "inputs" {
 		return p.typeOf()

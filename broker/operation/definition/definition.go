@@ -3,10 +3,6 @@ package definition
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"strconv"
-
-	"github.com/invopop/jsonschema"
 
 	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
@@ -56,70 +52,15 @@ type Artifacts struct {
 
 // Step is one step of an operation.
 type Step struct {
-	ID   string           `json:"id" jsonschema:"pattern=^[a-z][a-z0-9_]{0\\,31}$"`
-	Kind string           `json:"kind"`
-	With map[string]Value `json:"with,omitempty" jsonschema:"maxProperties=16"`
+	ID   string                           `json:"id" jsonschema:"pattern=^[a-z][a-z0-9_]{0\\,31}$"`
+	Kind string                           `json:"kind"`
+	With map[string]taskcatalog.StepValue `json:"with,omitempty" jsonschema:"maxProperties=16"`
 	// TimeoutSeconds bounds one attempt.
 	TimeoutSeconds int `json:"timeout_seconds" jsonschema:"minimum=1,maximum=86400"`
 	// Attempts is how often the step is tried before it has failed.
 	Attempts int `json:"attempts,omitempty" jsonschema:"minimum=1,maximum=10"`
 	// Rerun: a retry of the operation runs the step again although it had succeeded.
 	Rerun bool `json:"rerun,omitempty"`
-}
-
-// Value is the value of an argument: a literal, or where the value comes from.
-type Value struct {
-	From    string           // inputs.NAME or steps.ID; empty: Literal or Table
-	Literal any              // string, int64, bool or []string; anything else fits no argument
-	Table   map[string]Value // of an argument of type table
-}
-
-// JSONSchema permits any value: check says which one fits the argument.
-func (Value) JSONSchema() *jsonschema.Schema { return jsonschema.TrueSchema }
-
-// UnmarshalJSON reads a literal, {"from": "inputs.port"}, or a table of values.
-func (v *Value) UnmarshalJSON(raw []byte) error {
-	if n, err := strconv.ParseInt(string(raw), 10, 64); err == nil { // never through a float: a digest stands for the number
-		v.Literal = n
-		return nil
-	}
-	var literal any
-	if err := taskcatalog.DecodeStrict(raw, &literal); err != nil {
-		return err
-	}
-	switch l := literal.(type) {
-	case []any:
-		texts := make([]string, len(l))
-		for i, one := range l {
-			s, ok := one.(string)
-			if !ok {
-				v.Literal = l // no argument takes such a list
-				return nil
-			}
-			texts[i] = s
-		}
-		v.Literal = texts
-		return nil
-	case map[string]any:
-		if from, ok := l["from"].(string); ok && len(l) == 1 {
-			v.From = from
-			return nil
-		}
-		return taskcatalog.DecodeStrict(raw, &v.Table)
-	}
-	v.Literal = literal
-	return nil
-}
-
-// MarshalJSON writes what UnmarshalJSON reads.
-func (v Value) MarshalJSON() ([]byte, error) {
-	switch {
-	case v.From != "":
-		return json.Marshal(map[string]string{"from": v.From})
-	case v.Table != nil:
-		return taskcatalog.Encode(v.Table)
-	}
-	return json.Marshal(v.Literal)
 }
 
 // ID is the operation with its version: model.artifact.stage@v1.

@@ -43,9 +43,6 @@ type Item struct {
 	MaxLength int      `json:"maxLength,omitempty" jsonschema:"minimum=1,maximum=1024"`
 }
 
-// DigestPattern is the pattern of an input that gives a digest.
-const DigestPattern = `^sha256:[0-9a-f]{64}$`
-
 var inputName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
 
 // compile returns the schema that inputs are held against: nothing but the named inputs is taken.
@@ -63,9 +60,6 @@ func (in Inputs) compile() (*taskcatalog.Schema, error) {
 	return taskcatalog.CompileSchema(text)
 }
 
-// maxNumber is the greatest number that every reader of JSON reads exactly.
-const maxNumber = 1<<53 - 1
-
 var wholeNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,15})$`)
 
 // CheckInputs holds inputs against the schema. The error names the place and never the value. A text is as
@@ -81,7 +75,7 @@ func (d *Definition) CheckInputs(raw json.RawMessage) error {
 		if !known {
 			continue // the schema refuses it
 		}
-		var v Value
+		var v taskcatalog.StepValue
 		switch {
 		case p.Type == "integer" && !wholeNumber.Match(in[name]):
 			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "input %s is no whole number", name)
@@ -90,7 +84,7 @@ func (d *Definition) CheckInputs(raw json.RawMessage) error {
 		case v.UnmarshalJSON(in[name]) != nil || v.From != "" || v.Table != nil:
 			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "input %s is not of its type", name)
 		}
-		if what := cellFault(v.Literal); what != "" {
+		if what := taskcatalog.CellFault(v.Literal); what != "" {
 			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "input %s %s", name, what)
 		}
 	}
@@ -109,12 +103,12 @@ func (p Property) typeOf() taskcatalog.StepType {
 	case "boolean":
 		return taskcatalog.StepBoolean
 	case "array":
-		if p.Items != nil && p.Items.Pattern == PackagePattern {
+		if p.Items != nil && p.Items.Pattern == taskcatalog.StepPackagePattern {
 			return taskcatalog.StepPackages
 		}
 		return taskcatalog.StepTexts
 	}
-	if p.Pattern == DigestPattern {
+	if p.Pattern == taskcatalog.StepDigestPattern {
 		return taskcatalog.StepDigest
 	}
 	return taskcatalog.StepText
@@ -151,7 +145,7 @@ func (c *checker) inputs() {
 			}
 		}
 		for _, v := range p.values() {
-			if what := cellFault(v); what != "" {
+			if what := taskcatalog.CellFault(v); what != "" {
 				c.Refuse(part, CodeWrongValue, "a value of the enum of input %s %s", profiles.Quote(name), what)
 			}
 		}
@@ -192,7 +186,8 @@ func (p Property) unbounded() string {
 		return "has items, which only an array has"
 	case p.Type == "string" && p.Enum == nil && p.MaxLength == 0:
 		return "needs maxLength or enum"
-	case p.Type == "integer" && (p.Minimum == nil || p.Maximum == nil || *p.Minimum < 0 || *p.Minimum > *p.Maximum || *p.Maximum > maxNumber):
+	case p.Type == "integer" && (p.Minimum == nil || p.Maximum == nil || *p.Minimum < 0 || *p.Minimum > *p.Maximum ||
+		*p.Maximum > taskcatalog.MaxStepNumber):
 		return "needs minimum and maximum, 0 to 2^53-1, in this order"
 	case p.Type == "array" && (p.Items == nil || p.MaxItems == 0):
 		return "needs items and maxItems"

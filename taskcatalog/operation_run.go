@@ -1,0 +1,76 @@
+package taskcatalog
+
+import "encoding/json"
+
+// OperationPlan is an operation with nothing left open but secrets and hardware: the params of the
+// task operation.run. The broker makes the plan of a definition, its inputs and the policy.
+type OperationPlan struct {
+	OperationID string `json:"operation_id" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
+	// Attempt counts the tasks of the operation, from 1. A retry is a new task with the next number.
+	Attempt   int    `json:"attempt" jsonschema:"minimum=1,maximum=1000"`
+	Operation string `json:"operation" jsonschema:"pattern=^[a-z][a-z0-9_.]*@v[1-9][0-9]{0\\,3}$,maxLength=70"` // gpu.host.bootstrap@v1
+	// DefinitionDigest and InputsDigest are of the canonical JSON that the broker made the plan of.
+	DefinitionDigest string         `json:"definition_digest" jsonschema:"pattern=^sha256:[0-9a-f]{64}$"`
+	InputsDigest     string         `json:"inputs_digest" jsonschema:"pattern=^sha256:[0-9a-f]{64}$"`
+	ProjectID        string         `json:"project_id,omitempty" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
+	AllocationID     string         `json:"allocation_id,omitempty" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
+	DeadlineSeconds  int            `json:"deadline_seconds" jsonschema:"minimum=1,maximum=86400"` // of this task
+	Artifacts        *PlanArtifacts `json:"artifacts,omitempty"`                                   // nil: no step brings anything
+	Steps            []PlannedStep  `json:"steps" jsonschema:"minItems=1,maxItems=64"`
+}
+
+// PlanArtifacts bounds what the steps may bring to the node.
+type PlanArtifacts struct {
+	// Sources are kinds of sources with prefixes (s3:models/public). What a step brings is one of them
+	// or lies below one.
+	Sources  []string `json:"sources" jsonschema:"minItems=1,maxItems=32"`
+	MaxBytes int64    `json:"max_bytes" jsonschema:"minimum=1,maximum=17592186044416"` // of each artifact
+}
+
+// PlannedStep is one step of a plan. The values of its arguments are literals, or the outputs of
+// earlier steps.
+type PlannedStep struct {
+	ID   string               `json:"id" jsonschema:"pattern=^[a-z][a-z0-9_]{0\\,31}$"`
+	Kind string               `json:"kind" jsonschema:"maxLength=64"`
+	With map[string]StepValue `json:"with,omitempty" jsonschema:"maxProperties=16"`
+	// Command is the command profile of a step command.exec_allowlisted, as JSON.
+	Command json.RawMessage `json:"command,omitempty"`
+	// TimeoutSeconds bounds one attempt of the step, and Attempts their number.
+	TimeoutSeconds int  `json:"timeout_seconds" jsonschema:"minimum=1,maximum=86400"`
+	Attempts       int  `json:"attempts" jsonschema:"minimum=1,maximum=10"`
+	Rerun          bool `json:"rerun,omitempty"` // runs again in a later task of the operation
+}
+
+// OperationResult has a row for each attempt of each step, in the order in which they ran.
+type OperationResult struct {
+	Steps []OperationStep `json:"steps" jsonschema:"maxItems=704"`
+	// Wiped counts the secrets that the task held and has overwritten.
+	Wiped int `json:"wiped"`
+}
+
+// OperationStep is one attempt of one step. A step that a former task of the operation completed has
+// one row, with Earlier.
+type OperationStep struct {
+	ID string `json:"id"`
+	StepRecord
+	// Earlier: a former task of the operation completed the step, and this task did not run it.
+	Earlier bool   `json:"earlier,omitempty"`
+	Message string `json:"message,omitempty" jsonschema:"maxLength=1024"`
+	// Output is what the step gives later steps. A secret is not told.
+	Output string `json:"output,omitempty" jsonschema:"maxLength=1024"`
+	// Digest and Bytes are of the content that the step brought to the node, verified or wrote.
+	Digest string `json:"digest,omitempty" jsonschema:"maxLength=71"`
+	Bytes  int64  `json:"bytes,omitempty"`
+}
+
+// Faults of an operation's run on the node.
+const (
+	CodePlanInvalid     Code = "plan_invalid"     // the plan is signed, and this agent refuses it all the same
+	CodeStepUnsupported Code = "step_unsupported" // this agent, or this machine, cannot carry out the kind
+	CodeStepFailed      Code = "step_failed"      // of the operation: a step used up its attempts
+	CodeStepTimeout     Code = "step_timeout"
+	CodeStepInterrupted Code = "step_interrupted" // the agent stopped in the middle of the step
+	CodeSourceRefused   Code = "source_refused"   // not on the plan's list, or leads where no artifact is
+	CodeDigestMismatch  Code = "digest_mismatch"
+	CodeArtifactTooBig  Code = "artifact_too_big"
+)
