@@ -83,23 +83,50 @@ func card(address string) string {
 	return slot
 }
 
-// linkLayers are the link layers of adapter ports that lead off the machine.
-func linkLayers(m *machine.Machine, bridges map[string]bool) (map[string]bool, error) {
+// FabricAdapters lists the InfiniBand and RoCE adapters whose ports lead off the machine, as
+// directories of sysfs.
+func FabricAdapters(m *machine.Machine) ([]string, error) {
+	bus, err := pci(m)
+	if err != nil {
+		return nil, err
+	}
+	board, unread := bridges(m, taskcatalog.Facts{PCI: bus})
+	if unread {
+		return nil, errors.New("cannot read the vital product data of an InfiniBand function: it may belong to the GPU board")
+	}
+	return offBoard(m, board)
+}
+
+// offBoard lists the adapters that are none of the GPU board's own.
+func offBoard(m *machine.Machine, bridges map[string]bool) ([]string, error) {
 	names, err := m.Names(adapters)
 	if err != nil {
 		return nil, err
 	}
-	layers := map[string]bool{}
+	slices.Sort(names)
+	var dirs []string
 	for _, name := range names {
-		if bridges[card(linkBase(m, path.Join(adapters, name, "device")))] {
-			continue
+		if !bridges[card(linkBase(m, path.Join(adapters, name, "device")))] {
+			dirs = append(dirs, path.Join(adapters, name))
 		}
-		ports, err := m.Names(path.Join(adapters, name, "ports"))
+	}
+	return dirs, nil
+}
+
+// linkLayers are the link layers of adapter ports that lead off the machine.
+func linkLayers(m *machine.Machine, bridges map[string]bool) (map[string]bool, error) {
+	dirs, err := offBoard(m, bridges)
+	if err != nil {
+		return nil, err
+	}
+	layers := map[string]bool{}
+	for _, dir := range dirs {
+		ports, err := m.Names(path.Join(dir, "ports"))
 		if err != nil {
 			return nil, err
 		}
 		for _, port := range ports {
-			layers[attribute(m, path.Join(adapters, name, "ports", port, "link_layer"))] = true
+			layers[attribute(m, path.Join(dir, "ports", port, "link_layer"))] = true
 		}
 	}
 	return layers, nil

@@ -74,7 +74,9 @@ type Kind struct {
 }
 
 // kinds is the index of the package: one line a kind.
-var kinds = map[string]Kind{}
+var kinds = map[string]Kind{
+	"network.fabric.verify": {Do: verifyFabric},
+}
 
 // Lookup finds the code of a kind.
 func Lookup(name string) (Kind, bool) {
