@@ -25,9 +25,12 @@ type Schema struct {
 // Text returns the schema as JSON.
 func (s *Schema) Text() json.RawMessage { return s.text }
 
-// Check validates a document that DecodeStrict has accepted. The error names the place and the
+// Check validates params that DecodeStrict has accepted. The error names the place and the
 // rule, never the value: params may hold values that must not appear in a log.
-func (s *Schema) Check(raw []byte) error {
+func (s *Schema) Check(raw []byte) error { return s.CheckFor(raw, "hostler task describe") }
+
+// CheckFor is Check for a document whose schema another command shows.
+func (s *Schema) CheckFor(raw []byte, command string) error {
 	doc, err := validator.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {
 		return Errorf(CodeMalformed, "not JSON")
@@ -43,9 +46,9 @@ func (s *Schema) Check(raw []byte) error {
 	at := "/" + strings.Join(ve.InstanceLocation, "/")
 	rule := strings.Join(ve.ErrorKind.KeywordPath(), "/")
 	if required, ok := ve.ErrorKind.(*kind.Required); ok { // names of the schema, not of the document
-		return Errorf(CodeBadParams, "%s lacks %s (see hostler task describe)", Clean(at, 200), strings.Join(required.Missing, ", "))
+		return Errorf(CodeBadParams, "%s lacks %s (see %s)", Clean(at, 200), strings.Join(required.Missing, ", "), command)
 	}
-	return Errorf(CodeBadParams, "%s breaks the schema's %q (see hostler task describe)", Clean(at, 200), rule)
+	return Errorf(CodeBadParams, "%s breaks the schema's %q (see %s)", Clean(at, 200), rule, command)
 }
 
 // Fault is one place of a document that breaks a schema.

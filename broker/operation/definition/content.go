@@ -20,6 +20,19 @@ var schemeOf = map[string]string{
 	taskcatalog.CredentialHFToken: "huggingface",
 }
 
+// Scheme returns the kind of source that a step brings something from, or mints a credential for, and the
+// argument that names the source; empty: the step does neither.
+func Scheme(kind string, with map[string]taskcatalog.StepValue) (scheme, argument string) {
+	if kind == "credential.mint" {
+		of, _ := with["type"].Literal.(string)
+		return schemeOf[of], "scope"
+	}
+	if from, literal := with["from"].Literal.(string); literal {
+		return schemeOf[from], "source"
+	}
+	return schemeOf[kind], "source"
+}
+
 // sources checks the list of sources.
 func (c *checker) sources() {
 	if c.d.Artifacts == nil {
@@ -51,24 +64,19 @@ func (c *checker) source(part string, s Step) {
 		c.Refuse(part, profiles.CodeMissingKey, "artifacts with its sources is missing: step %s brings something to the node", profiles.Quote(s.ID))
 		return
 	}
-	scheme, known := schemeOf[s.Kind]
-	if from, literal := s.With["from"].Literal.(string); literal {
-		scheme, known = schemeOf[from]
-	}
-	if known {
-		c.listed(part+"/with/source", scheme, s.With["source"])
+	if scheme, argument := Scheme(s.Kind, s.With); scheme != "" {
+		c.listed(part+"/with/"+argument, scheme, s.With[argument])
 	}
 }
 
 // scope checks that a credential is for a listed source.
 func (c *checker) scope(part string, s Step) {
-	of, _ := s.With["type"].Literal.(string)
-	scheme, artifact := schemeOf[of]
+	scheme, argument := Scheme(s.Kind, s.With)
 	switch {
-	case artifact && c.d.Artifacts == nil:
+	case scheme != "" && c.d.Artifacts == nil:
 		c.Refuse(part, profiles.CodeMissingKey, "artifacts with its sources is missing: step %s mints a credential for one", profiles.Quote(s.ID))
-	case artifact:
-		c.listed(part+"/with/scope", scheme, s.With["scope"])
+	case scheme != "":
+		c.listed(part+"/with/"+argument, scheme, s.With[argument])
 	}
 }
 

@@ -18,6 +18,9 @@ const (
 	SafetyForced  = "forced"  // the operation may begin beside the node's work
 )
 
+// SignatureRequired is the signature of artifacts that must be signed, whatever the policy says.
+const SignatureRequired = "required"
+
 // Definition is what an operation does. Parse returns only valid definitions.
 type Definition struct {
 	Operation string `json:"operation" jsonschema:"pattern=^[a-z][a-z0-9_]*(\\.[a-z][a-z0-9_]*){1\\,4}$,maxLength=64"`

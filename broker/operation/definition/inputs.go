@@ -92,7 +92,7 @@ func (d *Definition) CheckInputs(raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	return s.Check(raw)
+	return s.CheckFor(raw, "hostler operation-definition show "+d.ID())
 }
 
 // typeOf returns the type that an input has as the argument of a step.
