@@ -26,6 +26,9 @@ func TestMain(m *testing.M) {
 	if url := os.Getenv(crashRunsURL); url != "" {
 		runUntilKilled(url)
 	}
+	if url := os.Getenv(crashDefinitionsURL); url != "" {
+		defineUntilKilled(url)
+	}
 	os.Exit(m.Run())
 }
 
@@ -71,7 +74,7 @@ func TestNothingAcknowledgedIsLostToAKill(t *testing.T) {
 			ok(t, db.Close())
 			acknowledged := map[string]bool{}
 			for round := range 3 {
-				for _, id := range killAfter(t, url, 60+40*round) {
+				for _, id := range killAfter(t, crashURL+"="+url, 60+40*round) {
 					acknowledged[id] = true
 				}
 				checkWhole(t, url, acknowledged)
@@ -81,10 +84,10 @@ func TestNothingAcknowledgedIsLostToAKill(t *testing.T) {
 }
 
 // killAfter kills a writer after this number of acknowledgements.
-func killAfter(t *testing.T, url string, acknowledgements int) (ids []string) {
+func killAfter(t *testing.T, environment string, acknowledgements int) (ids []string) {
 	t.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), crashURL+"="+url)
+	cmd.Env = append(os.Environ(), environment)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	ok(t, err)
