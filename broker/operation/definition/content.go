@@ -39,22 +39,10 @@ func (c *checker) sources() {
 		return
 	}
 	for i, s := range c.d.Artifacts.Sources {
-		scheme, path, _ := strings.Cut(s, ":")
-		if !slices.Contains(slices.Collect(maps.Values(schemeOf)), scheme) || !cleanSource(path) {
-			c.Refuse(at("/artifacts/sources", i), CodeWrongValue,
-				"%s is no source: KIND:PREFIX, with the kinds oci, s3, gcs, huggingface, https_signed and pypi", profiles.Quote(s))
+		if fault := taskcatalog.SourceListFault(s); fault != "" {
+			c.Refuse(at("/artifacts/sources", i), CodeWrongValue, "%s %s", profiles.Quote(s), fault)
 		}
 	}
-}
-
-// cleanSource reports whether each part of a source between '/' is there, and neither . nor ..
-func cleanSource(path string) bool {
-	for part := range strings.SplitSeq(path, "/") {
-		if part == "" || part == "." || part == ".." || strings.ContainsAny(part, "\\?#%\t ") {
-			return false
-		}
-	}
-	return true
 }
 
 // source checks that an artifact comes from the definition's list of sources. What an input gives is checked
@@ -87,12 +75,9 @@ func (c *checker) listed(part, scheme string, v taskcatalog.StepValue) {
 	}
 }
 
-// Listed reports whether a source is the listed one, or lies below it: s3:models/public covers
-// models/public/llama of S3, and neither models/public-of-others nor models/public/../private.
+// Listed reports whether a source is the listed one, or lies below it.
 func Listed(listed, scheme, source string) bool {
-	source = scheme + ":" + source
-	_, path, _ := strings.Cut(source, ":")
-	return cleanSource(path) && (source == listed || strings.HasPrefix(source, listed+"/"))
+	return taskcatalog.SourceCovers(listed, scheme+":"+source)
 }
 
 // command checks a step that runs a command profile of the definition.

@@ -1,0 +1,43 @@
+package taskcatalog
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// sourceKinds are the kinds of sources that artifacts come from.
+var sourceKinds = []string{"oci", "s3", "gcs", "huggingface", "https_signed", "pypi"}
+
+// SourceListFault says why a text cannot stand on a list of sources; empty: it can. A listed source
+// is KIND:PREFIX, such as s3:models/public, and covers whatever lies below it.
+func SourceListFault(listed string) string {
+	kind, path, _ := strings.Cut(listed, ":")
+	switch {
+	case len(listed) > 512 || Clean(listed, 512) != listed:
+		return "is longer than 512 bytes, or has characters that cannot be shown"
+	case !slices.Contains(sourceKinds, kind), !cleanSourcePath(path):
+		return fmt.Sprintf("is no source: KIND:PREFIX, with the kinds %s and %s",
+			strings.Join(sourceKinds[:len(sourceKinds)-1], ", "), sourceKinds[len(sourceKinds)-1])
+	case strings.Contains(path, "*"):
+		return "has a '*': a source covers whatever lies below it (leave the '*' out)"
+	}
+	return ""
+}
+
+// SourceCovers reports whether a source (KIND:PATH) is the listed one, or lies below it: s3:models/public covers
+// s3:models/public/llama, and neither s3:models/public-of-others nor s3:models/public/../private.
+func SourceCovers(listed, source string) bool {
+	_, path, _ := strings.Cut(source, ":")
+	return cleanSourcePath(path) && (source == listed || strings.HasPrefix(source, listed+"/"))
+}
+
+// cleanSourcePath reports whether each part of a path between '/' is there, and neither . nor ..
+func cleanSourcePath(path string) bool {
+	for part := range strings.SplitSeq(path, "/") {
+		if part == "" || part == "." || part == ".." || strings.ContainsAny(part, "\\?#%\t ") {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,57 @@
+package taskcatalog
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestAListedSourceHasAKindAndACleanPrefix(t *testing.T) {
+	for _, ok := range []string{"s3:models", "s3:models/public", "oci:registry.example:5000/tools", "pypi:pypi.org/simple"} {
+		if fault := SourceListFault(ok); fault != "" {
+			t.Errorf("%s %s", ok, fault)
+		}
+	}
+	for _, c := range []struct{ source, says string }{
+		{"", "is no source"},
+		{"models", "is no source"},
+		{"s3:", "is no source"},
+		{"s3:models/", "is no source"},
+		{"s3:models//public", "is no source"},
+		{"s3:models/../private", "is no source"},
+		{"s3:models/./public", "is no source"},
+		{"s3:models/%2e%2e", "is no source"},
+		{"s3:models?x=1", "is no source"},
+		{"ftp:models", "is no source"},
+		{"S3:models", "is no source"},
+		{"s3:models/*", "leave the '*' out"},
+		{"s3:mo\u202edels", "cannot be shown"},
+		{"s3:mo\x1b[2Jdels", "cannot be shown"},
+		{"s3:mo\ndels", "cannot be shown"},
+		{"s3:mo\xffdels", "cannot be shown"},
+		{"s3:" + strings.Repeat("a", 510), "longer than 512"},
+	} {
+		if fault := SourceListFault(c.source); !strings.Contains(fault, c.says) {
+			t.Errorf("%q: %q, want %q", c.source, fault, c.says)
+		}
+	}
+}
+
+func TestAListedSourceCoversWhatLiesBelowIt(t *testing.T) {
+	for _, c := range []struct {
+		source string
+		covers bool
+	}{
+		{"s3:models/public", true},
+		{"s3:models/public/llama/weights", true},
+		{"s3:models", false},
+		{"s3:models/public-of-others", false},
+		{"s3:models/public/../private", false},
+		{"s3:models/public/", false},
+		{"gcs:models/public", false},
+		{"", false},
+	} {
+		if got := SourceCovers("s3:models/public", c.source); got != c.covers {
+			t.Errorf("s3:models/public covers %q: %v", c.source, got)
+		}
+	}
+}
