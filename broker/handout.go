@@ -2,6 +2,7 @@ package broker
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -165,6 +166,16 @@ func (a Occupant) of(allocation, tenant string) bool {
 	return a.Tenant == tenant
 }
 
+// Unused reports whether nobody is on the node, and nobody was whose leaving asks for a turnover. An occupant
+// that ended before OverrideAt does not count.
+func (h Handout) Unused() bool {
+	return !slices.ContainsFunc(h.Occupants, func(o Occupant) bool { return o.Live() || !o.EndedAt.Before(h.OverrideAt) })
+}
+
+// Vacant reports whether the node is unused and no allocation holds it. What a certificate lacks by the
+// policy in force counts only then.
+func (h Handout) Vacant() bool { return h.Unused() && h.ClaimedBy == "" }
+
 // machine returns the known faults of the machine that would be handed out. A certificate that ran
 // out counts while nobody has used the node since: it says nothing of a tenant who is there already.
 func (h Handout) machine() (all []Reason) {
@@ -175,7 +186,7 @@ func (h Handout) machine() (all []Reason) {
 			"certificate %s does not meet the policy: %s", c.ID, strings.Join(c.Shortfalls, ", "))
 	}
 	missing, unexpected := WrongDevices(h.Devices)
-	if c := h.Certificate; c != nil && len(h.Occupants) == 0 && !h.Now.Before(c.ValidUntil) && !c.ValidUntil.Before(h.OverrideAt) {
+	if c := h.Certificate; c != nil && h.Unused() && !h.Now.Before(c.ValidUntil) && !c.ValidUntil.Before(h.OverrideAt) {
 		add("certificate_expired", "start a turnover (hostler decommission start NODE --mode soft_reset --reason R); a site with turnover_automatic starts it by itself",
 			"certificate %s was valid until %s", c.ID, c.ValidUntil.UTC().Format(time.RFC3339))
 	}
@@ -199,7 +210,7 @@ func (h Handout) machine() (all []Reason) {
 func (h Handout) belowPolicy() (all []Reason) {
 	add := h.reasonAppender(&all)
 	switch c := h.Certificate; {
-	case c == nil || len(h.Occupants) > 0 || h.ClaimedBy != "":
+	case c == nil || !h.Vacant():
 	case c.Unjudged:
 		add("certificate_not_judged", "wait: the leading broker judges certificates again when a policy has changed (hostler status shows the brokers)",
 			"certificate %s was not judged yet by the policy that is in force now", c.ID)

@@ -50,6 +50,21 @@ func TestANodeIsHandedOutUnlessSomethingSpeaksAgainstIt(t *testing.T) {
 		{"and somebody came after the override", func(h *Handout) {
 			h.Occupants, h.OverrideAt = []Occupant{was("a-1", "acme", at.Add(time.Minute))}, at
 		}, "turnover_missing"},
+		{"its certificate ended since an override let a tenant's leaving pass", func(h *Handout) {
+			h.Occupants, h.OverrideAt = []Occupant{was("a-1", "acme", at)}, at.Add(1)
+			h.Certificate.ValidUntil = h.Now
+		}, "certificate_expired"},
+		{"its site's policy asks for more since an override let a tenant's leaving pass", func(h *Handout) {
+			h.Occupants, h.OverrideAt = []Occupant{was("a-1", "acme", at)}, at.Add(1)
+			h.Certificate.Lacks, h.Certificate.LacksSince = []string{"method_below_policy"}, at.Add(2)
+		}, "certificate_below_policy"},
+		{"nobody has judged its certificate since an override let a tenant's leaving pass", func(h *Handout) {
+			h.Occupants, h.OverrideAt, h.Certificate.Unjudged = []Occupant{was("a-1", "acme", at)}, at.Add(1), true
+		}, "certificate_not_judged"},
+		{"its certificate ended, and another tenant has left since the override", func(h *Handout) {
+			h.Occupants, h.OverrideAt = []Occupant{was("a-1", "acme", at), was("a-2", "acme", at.Add(2))}, at.Add(1)
+			h.Certificate.ValidUntil = h.Now
+		}, "turnover_missing"},
 		{"an override ends nobody's allocation", func(h *Handout) {
 			h.Occupants, h.OverrideAt = []Occupant{was("a-1", "acme", time.Time{})}, at.Add(time.Hour)
 		}, "allocation_live"},

@@ -103,7 +103,7 @@ func judgeCertificate(ctx context.Context, r sqlkit.Runner, judge JudgeCertifica
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return err
 	}
-	if !v.into(h.Certificate, p) || judge == nil || len(h.Occupants) > 0 || h.ClaimedBy != "" {
+	if !v.into(h.Certificate, p) || judge == nil || !h.Vacant() {
 		return nil
 	}
 	c, err := cleanCertificate(ctx, r, h.Certificate.ID)
@@ -138,7 +138,7 @@ func (db *DB) judgeStale(ctx context.Context, fleet []judged) error {
 // stale returns the free nodes of a fleet with a certificate that was not judged by the policy in force.
 func stale(fleet []judged) (out []*judged) {
 	for i, f := range fleet {
-		if c := f.Certificate; c != nil && c.Unjudged && len(f.Occupants) == 0 && f.ClaimedBy == "" {
+		if c := f.Certificate; c != nil && c.Unjudged && f.Vacant() {
 			out = append(out, &fleet[i])
 		}
 	}

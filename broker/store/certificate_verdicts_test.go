@@ -118,6 +118,46 @@ func TestAStricterPolicyHoldsFreeNodes(t *testing.T) {
 	})
 }
 
+// An override of what a tenant left behind does not let a policy pass that becomes stricter later, nor the end of the
+// certificate's validity.
+func TestAnOverrideOfAMissingTurnoverLetsNothingElsePass(t *testing.T) {
+	eachJudging(t, func(t *testing.T, db *store.DB, clock *storetest.Clock, _ *purges) {
+		s := newSite(t, db, "dc1")
+		offered(t, db, "h100")
+		n := stock(t, db, "h100", "dc1", 1)[0]
+		certified(t, db, n, "c-1", "r-1", true)
+		ends(t, db, must(letsIn(db, n, "by-hand", "acme", false))(t), done)
+		leaves(t, db, n, "by-hand")
+		is := func(when, want string) {
+			t.Helper()
+			ok(t, db.TouchNodes(ctx, map[string]time.Time{n.ID: clock.Now()}))
+			swept(t, db)
+			if got := word(t, db, n.ID); got != want {
+				t.Errorf("%s: the node is %q, want %q", when, got, want)
+			}
+		}
+		is("left", "in_turnover turnover_missing")
+		clock.Advance(time.Minute)
+		must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Active, By: broker.OwnerOverride, Reason: "a test machine"}))(t)
+		is("overridden", "available")
+		clock.Advance(time.Minute)
+		ok(t, grade(db, s.ID, "purge"))
+		if codes := reasons(t, db, n); !slices.Equal(codes, []string{"certificate_below_policy"}) {
+			t.Errorf("before the sweep: %q", codes)
+		}
+		is("stricter", "held certificate_below_policy")
+		_, err := asks(db, "a-1", "h100", 1)
+		refused(t, err, "sku_unavailable")
+		if below := must(db.BelowPolicyNodes(ctx))(t); len(below) != 1 || !below[0].Since.Equal(clock.Now()) {
+			t.Errorf("below the policy are %+v at %v", below, clock.Now())
+		}
+		ok(t, grade(db, s.ID, "none"))
+		is("laxer", "available")
+		clock.Advance(time.Hour)
+		is("later than the certificate", "held certificate_expired")
+	})
+}
+
 // A placement judges a certificate itself that nobody has judged by the policy in force, and a store without a
 // judge hands out no such node.
 func TestAPlacementJudgesTheCertificateItself(t *testing.T) {

@@ -89,7 +89,7 @@ func AutomaticRequest(h broker.Handout, at Place, past Past) (Request, bool) {
 }
 
 func automaticReason(h broker.Handout) string {
-	if len(h.Occupants) == 0 {
+	if h.Unused() {
 		was := "was"
 		switch valid := h.Now.Before(h.Certificate.ValidUntil); {
 		case valid && len(h.Certificate.Lacks) > 0 && !h.Certificate.LacksSince.Before(h.OverrideAt):

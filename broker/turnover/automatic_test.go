@@ -102,14 +102,17 @@ func TestOnlyANodeThatWaitsForItIsTurnedOver(t *testing.T) {
 			h.Occupants, h.SiteDisabled = nil, true
 			h.Certificate = &broker.LastCertificate{ID: "c-1", MeetsPolicy: true, IssuedAt: h.Now.Add(-91 * time.Hour), ValidUntil: h.Now.Add(9 * time.Hour)}
 		}, false},
-		"nobody was there":            {func(h *broker.Handout) { h.Occupants = nil }, false},
-		"a tenant is there":           {func(h *broker.Handout) { h.Occupants[0].EndedAt = time.Time{} }, false},
-		"an allocation holds it":      {func(h *broker.Handout) { h.ClaimedBy = "a-3" }, false},
-		"a run has it":                {func(h *broker.Handout) { h.RunID = "r-1" }, false},
-		"frozen":                      {func(h *broker.Handout) { h.Freezes = []string{"f"} }, false},
-		"quarantined":                 {func(h *broker.Handout) { h.Node.Status = broker.Quarantined }, false},
-		"silent":                      {func(h *broker.Handout) { h.Now = h.Now.Add(time.Hour) }, false},
-		"owed a turnover":             {func(h *broker.Handout) { h.Node.TurnoverOwed = true }, false},
+		"nobody was there":       {func(h *broker.Handout) { h.Occupants = nil }, false},
+		"a tenant is there":      {func(h *broker.Handout) { h.Occupants[0].EndedAt = time.Time{} }, false},
+		"an allocation holds it": {func(h *broker.Handout) { h.ClaimedBy = "a-3" }, false},
+		"a run has it":           {func(h *broker.Handout) { h.RunID = "r-1" }, false},
+		"frozen":                 {func(h *broker.Handout) { h.Freezes = []string{"f"} }, false},
+		"quarantined":            {func(h *broker.Handout) { h.Node.Status = broker.Quarantined }, false},
+		"silent":                 {func(h *broker.Handout) { h.Now = h.Now.Add(time.Hour) }, false},
+		"owed a turnover":        {func(h *broker.Handout) { h.Node.TurnoverOwed = true }, false},
+		"its use was permitted since, and its certificate ran out": {func(h *broker.Handout) {
+			h.OverrideAt, h.Certificate = h.Now, &broker.LastCertificate{ID: "c-1", MeetsPolicy: true, ValidUntil: h.Now}
+		}, true},
 		"its use was permitted since": {func(h *broker.Handout) { h.OverrideAt = h.Now }, false},
 	} {
 		h, at := left()
@@ -138,5 +141,14 @@ func TestRenewalsAreSpread(t *testing.T) {
 		if n := hours[hour]; n < 20 || n > 100 {
 			t.Errorf("in hour %d %d of 1000 nodes are renewed", hour, n)
 		}
+	}
+}
+
+// The reason of a turnover is what is the matter with the node now, not a tenant whose leaving was permitted to pass.
+func TestAPermittedTenantIsNoReason(t *testing.T) {
+	h, at := left()
+	h.OverrideAt, h.Certificate = h.Now, &broker.LastCertificate{ID: "c-1", MeetsPolicy: true, ValidUntil: h.Now}
+	if req, due := AutomaticRequest(h, at, Past{}); !due || !strings.Contains(req.Reason, "certificate c-1 was valid until") {
+		t.Errorf("%v, the reason is %q", due, req.Reason)
 	}
 }
