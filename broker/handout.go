@@ -40,6 +40,9 @@ type LastCertificate struct {
 	IssuedAt    time.Time
 	// ValidUntil is the end of its validity: its own, or an earlier one by the policy in force.
 	ValidUntil time.Time
+	// ShortenedAt is when the policy gave the certificate an earlier end; zero: the end is its own. A change
+	// after the certificate's own end gave it none.
+	ShortenedAt time.Time
 	// Lacks are codes of what the policy in force asks for and the certificate does not prove, beyond its
 	// Shortfalls. A stricter policy adds codes; a laxer one never takes a shortfall away. Filled in only
 	// while nobody has the node.
@@ -47,6 +50,11 @@ type LastCertificate struct {
 	LacksSince time.Time // since the policy asks for that
 	// Unjudged: nobody has judged the certificate by the policy in force yet, so Lacks says nothing.
 	Unjudged bool
+}
+
+// endedBefore reports whether the certificate had run out before a time, by the policy of that time.
+func (c LastCertificate) endedBefore(t time.Time) bool {
+	return c.ValidUntil.Before(t) && c.ShortenedAt.Before(t)
 }
 
 // TakeFree is an effect that a store applies when a run starts: the start is refused unless the node may be
@@ -186,7 +194,7 @@ func (h Handout) machine() (all []Reason) {
 			"certificate %s does not meet the policy: %s", c.ID, strings.Join(c.Shortfalls, ", "))
 	}
 	missing, unexpected := WrongDevices(h.Devices)
-	if c := h.Certificate; c != nil && h.Unused() && !h.Now.Before(c.ValidUntil) && !c.ValidUntil.Before(h.OverrideAt) {
+	if c := h.Certificate; c != nil && h.Unused() && !h.Now.Before(c.ValidUntil) && !c.endedBefore(h.OverrideAt) {
 		add("certificate_expired", "start a turnover (hostler decommission start NODE --mode soft_reset --reason R); a site with turnover_automatic starts it by itself",
 			"certificate %s was valid until %s", c.ID, c.ValidUntil.UTC().Format(time.RFC3339))
 	}

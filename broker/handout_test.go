@@ -93,6 +93,12 @@ func TestANodeIsHandedOutUnlessSomethingSpeaksAgainstIt(t *testing.T) {
 		{"its certificate ended before an override", func(h *Handout) {
 			h.Certificate.ValidUntil, h.OverrideAt = at.Add(1), at.Add(2)
 		}, ""},
+		{"its policy gave its certificate an earlier end since an override", func(h *Handout) {
+			h.Certificate.ValidUntil, h.Certificate.ShortenedAt, h.OverrideAt = at.Add(1), at.Add(3), at.Add(2)
+		}, "certificate_expired"},
+		{"its policy gave its certificate an earlier end before an override", func(h *Handout) {
+			h.Certificate.ValidUntil, h.Certificate.ShortenedAt, h.OverrideAt = at.Add(1), at.Add(2), at.Add(3)
+		}, ""},
 		{"its certificate ended while a tenant is on it", func(h *Handout) {
 			h.Certificate.ValidUntil, h.Occupants = h.Now, []Occupant{was("a-1", "acme", time.Time{})}
 		}, "allocation_live"},

@@ -50,6 +50,11 @@ func newPolicyInForce(p broker.Policy) *policyInForce {
 	return &policyInForce{TurnoverPolicy: t, asks: t.Asks()}
 }
 
+// valid is how long a certificate is good for.
+func (p *policyInForce) valid() time.Duration {
+	return time.Duration(p.CertificateValidSeconds) * time.Second
+}
+
 // verdict is a row of certificate_verdicts.
 type verdict struct {
 	certificateID, policy string
@@ -60,7 +65,11 @@ type verdict struct {
 // into completes a node's newest certificate by the policy in force, as far as the verdict on record
 // goes. stale: the verdict is of another certificate or by another policy.
 func (v verdict) into(c *broker.LastCertificate, p *policyInForce) (stale bool) {
-	if until := c.IssuedAt.Add(time.Duration(p.CertificateValidSeconds) * time.Second); until.Before(c.ValidUntil) {
+	if until := c.IssuedAt.Add(p.valid()); until.Before(c.ValidUntil) {
+		c.ShortenedAt = p.since
+		if c.ValidUntil.Before(p.since) {
+			c.ShortenedAt = c.ValidUntil
+		}
 		c.ValidUntil = until
 	}
 	if v.certificateID != c.ID || v.policy != p.asks {

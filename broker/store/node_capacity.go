@@ -99,6 +99,11 @@ func (db *DB) LeftAlone(ctx context.Context, sites []string) ([]LeftAlone, error
 	sqlkit.In(&w, "nodes.site", sites)
 	expired := sqlkit.Where{Args: w.Args, Terms: append([]string{"word = 'held'", `codes LIKE '%"certificate_expired"%'`}, alone...)}
 	sqlkit.In(&expired, "nodes.site", sites)
+	ends, err := db.certificateEnds(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ended := ends.since(&expired)
 	below := sqlkit.Where{Args: expired.Args, Terms: append([]string{
 		"word = 'held'", `codes LIKE '%"certificate_below_policy"%'`,
 	}, alone...)}
@@ -111,6 +116,6 @@ func (db *DB) LeftAlone(ctx context.Context, sites []string) ([]LeftAlone, error
 		SELECT nodes.id AS id, nodes.site AS site, MAX(ended_at) AS left_at
 		FROM allocations JOIN node_availability ON node_availability.node_id = allocations.node_id JOIN nodes ON nodes.id = allocations.node_id`+
 		w.String()+` GROUP BY nodes.id, nodes.site
-		UNION ALL SELECT nodes.id, nodes.site, c.valid_until FROM `+newestCertificates+expired.String()+`
+		UNION ALL SELECT nodes.id, nodes.site, `+ended+` FROM `+newestCertificates+expired.String()+`
 		UNION ALL SELECT nodes.id, nodes.site, v.since FROM `+belowPolicy+below.String()+`) AS gone`+late.String()+` GROUP BY site ORDER BY site`, late.Args...)
 }

@@ -43,11 +43,16 @@ const newestCertificates = `node_availability JOIN nodes ON nodes.id = node_avai
 // ExpiredNodes returns the active nodes of sites whose certificate has run out by the availability on
 // record, the longest first. A node that a run or an allocation holds is left out.
 func (db *DB) ExpiredNodes(ctx context.Context) ([]IdleNode, error) {
+	ends, err := db.certificateEnds(ctx)
+	if err != nil {
+		return nil, err
+	}
 	w := sqlkit.Where{Terms: append([]string{"word = 'held'", `codes LIKE '%"certificate_expired"%'`}, untaken...)}
+	end := ends.at(&w)
 	w.Add("nodes.turnover_owed = ?", false)
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (n IdleNode, err error) {
 		return n, row.Scan(&n.NodeID, &n.Site, sqlkit.ScanMicros(&n.Since))
-	}, `SELECT nodes.id, nodes.site, c.valid_until FROM `+newestCertificates+w.String()+` ORDER BY c.valid_until, nodes.id`, w.Args...)
+	}, `SELECT nodes.id, nodes.site, `+end+` FROM `+newestCertificates+w.String()+` ORDER BY 3, nodes.id`, w.Args...)
 }
 
 // BelowPolicyNodes returns the active nodes of sites whose certificate does not suffice by the policy in force,
@@ -67,11 +72,16 @@ const belowPolicy = `node_availability JOIN nodes ON nodes.id = node_availabilit
 // EndingNodes returns the available nodes of sites of whose certificate no more than a part of its validity
 // is left, in percent, the one that runs out first before the others.
 func (db *DB) EndingNodes(ctx context.Context, percent int) ([]IdleNode, error) {
+	ends, err := db.certificateEnds(ctx)
+	if err != nil {
+		return nil, err
+	}
 	w := sqlkit.Where{Terms: append([]string{"word = 'available'"}, untaken...)}
-	w.Add("(c.valid_until - ?) * 100 <= (c.valid_until - c.issued_at) * ?", sqlkit.Micros(db.Now()), percent)
+	end := ends.at(&w)
+	w.Add("("+end+" - ?) * 100 <= ("+end+" - c.issued_at) * ?", sqlkit.Micros(db.Now()), percent)
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (n IdleNode, err error) {
 		return n, row.Scan(&n.NodeID, &n.Site, sqlkit.ScanMicros(&n.Since))
-	}, `SELECT nodes.id, nodes.site, c.valid_until FROM `+newestCertificates+w.String()+` ORDER BY c.valid_until, nodes.id`, w.Args...)
+	}, `SELECT nodes.id, nodes.site, `+end+` FROM `+newestCertificates+w.String()+` ORDER BY 3, nodes.id`, w.Args...)
 }
 
 // takeFree refuses a run whose node is not free: the node may not be handed out, or a tenant was faster.
