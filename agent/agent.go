@@ -97,9 +97,6 @@ type Agent struct {
 	at func(boundary, taskID string)
 }
 
-// errStopping is the cause of a task context that ends because the agent is asked to stop.
-var errStopping = errors.New("the agent was stopped")
-
 // stopGrace is how long a task has to stop after its deadline, its cancel or the agent's stop.
 const stopGrace = 20 * time.Second
 
@@ -136,8 +133,9 @@ func New(c Config) (*Agent, error) {
 		Accounts: a.ledger.Accounts(), Marks: a.ledger, Systemd: c.Systemd, Trust: a.acceptTrust, Rotate: a.rotateIdentity,
 		Rotated:  a.rotated,
 		Profiles: resolver.Open(filepath.Join(c.StateDir, "profiles")), Commands: runner, Facts: a.facts,
-		GPU: c.GPU, Openers: gpu.Openers, Stopped: a.ledger, Overwrites: a.ledger, Ledger: a.ledger, TaskStatus: a.taskStatus,
-		Scratch: c.Scratch, ContainerRoots: c.ContainerRoots, StateDir: c.StateDir, ConfigDir: c.ConfigDir,
+		GPU: c.GPU, Openers: gpu.Openers, Stopped: a.ledger, Overwrites: a.ledger, Operations: a.ledger, Ledger: a.ledger,
+		TaskStatus: a.taskStatus,
+		Scratch:    c.Scratch, ContainerRoots: c.ContainerRoots, StateDir: c.StateDir, ConfigDir: c.ConfigDir,
 		Terminals: c.Terminals,
 		FirstBoot: func() bool { return !a.state.FirstBootDue() },
 	}
@@ -214,7 +212,7 @@ func (a *Agent) Run(ctx context.Context) error {
 	err := g.Wait()
 
 	a.Notify("STOPPING=1")
-	stop(errStopping)
+	stop(host.ErrStopping)
 	a.awaitWork(stopGrace)
 	// Send the results of the tasks that just ended, once; the next start sends the rest.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)

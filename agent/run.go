@@ -15,7 +15,6 @@ import (
 	"github.com/hostler/hostler/agent/inbox"
 	"github.com/hostler/hostler/agent/ledger"
 	"github.com/hostler/hostler/agent/selfupdate"
-	"github.com/hostler/hostler/agent/uplink"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
@@ -35,6 +34,7 @@ type run struct {
 	attempt atomic.Int64
 	cancel  context.CancelCauseFunc
 	resumed bool          // begun by an earlier start of the agent
+	outside bool          // resumed, and the work goes on outside this agent
 	started time.Time     // zero: waits for its lane; changed under Agent.mu
 	done    chan struct{} // closed once the run has ended
 	progress
@@ -73,14 +73,17 @@ func (a *Agent) resume(e ledger.Entry) bool {
 		return false
 	}
 	ctx, stop := context.WithCancelCause(a.working)
-	cancel := func(why error) {
-		if !errors.Is(why, errCanceled) { // a cancel cannot stop work that goes on outside this agent
-			stop(why)
+	cancel := stop
+	if !handler.Inside { // a cancel cannot stop work that goes on outside this agent
+		cancel = func(why error) {
+			if !errors.Is(why, errCanceled) {
+				stop(why)
+			}
 		}
 	}
 	a.runTask(ctx, &run{
 		task: &e.Task, typ: typ, params: params, digest: e.Digest, cancel: cancel, done: make(chan struct{}),
-		started: e.StartedAt, resumed: true, progress: newProgress(a.Now()),
+		started: e.StartedAt, resumed: true, outside: !handler.Inside, progress: newProgress(a.Now()),
 	}, e.Attempt)
 	return true
 }
@@ -126,13 +129,15 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 		return
 	}
 	limit := r.typ.Limit(r.params)
-	if r.resumed { // no deadline: the work goes on outside this agent
+	if r.resumed {
 		log.Info("a task continues that the agent's previous process began")
 	} else {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, limit, errDeadline)
-		defer cancel()
 		log.Info("the task runs")
+	}
+	if !r.outside {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, limit-a.spent(r), errDeadline)
+		defer cancel()
 	}
 	ret, ok := a.do(ctx, r)
 	if !ok {
@@ -141,8 +146,8 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 			r.task.TaskID, stopGrace))
 		return
 	}
-	if errors.Is(ret.err, selfupdate.ErrUndecided) {
-		log.Info("the task continues without this agent; the agent's next start reports the outcome")
+	if errors.Is(ret.err, selfupdate.ErrUndecided) || errors.Is(ret.err, host.ErrUnfinished) {
+		log.Info("the task continues without this process; the agent's next start reports the outcome")
 		return
 	}
 	outcome, err := outcomeOf(ctx, r.typ, limit, ret.err)
@@ -155,6 +160,15 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 	if r.typ.Class != taskcatalog.ClassProbe && ctx.Err() == nil {
 		a.gatherFacts(ctx) // still in the lane, so that no other task uses the GPUs
 	}
+}
+
+// spent returns how much of its time a resumed task has used. A clock that was set back gives it no
+// more time than a new task has.
+func (a *Agent) spent(r *run) time.Duration {
+	if !r.resumed {
+		return 0
+	}
+	return max(a.Now().Sub(r.started), 0)
 }
 
 // start records that a task begins, if the task may still start.
@@ -194,7 +208,7 @@ func (a *Agent) do(ctx context.Context, r *run) (handlerResult, bool) {
 			carryOut = handler.Resume
 		}
 		ret.result, ret.report, ret.err = carryOut(ctx, &host.Run{
-			Task: r.task, Params: r.params, Host: a.host, Progress: r.set, Mint: a.mintFor(r), Began: r.started,
+			Task: r.task, Params: r.params, Host: a.host, Progress: r.set, Mint: a.mintFor(r), MintStep: a.mintStep(r), Began: r.started,
 		})
 	}()
 	select {
@@ -226,36 +240,6 @@ func (a *Agent) abortStuck() {
 	}
 }
 
-// mintFor returns a function that asks for secrets of this attempt. The string form of a secret is
-// not kept. A run asks under a single request name, so that the broker recognises a repeated
-// request whose answer was lost.
-func (a *Agent) mintFor(r *run) func(context.Context, string) ([]byte, error) {
-	request, unnamed := wire.NewInstance(a.Rand)
-	return func(ctx context.Context, credentialType string) ([]byte, error) {
-		client, err := a.uplink()
-		if err = errors.Join(err, unnamed); err != nil {
-			return nil, err
-		}
-		reply, err := client.Mint(ctx, r.task.TaskID, request,
-			wire.MintRequest{Attempt: int(r.attempt.Load()), CredentialType: credentialType})
-		if refusal, ok := uplink.RefusalOf(err); ok {
-			return nil, notMinted{refusal}
-		}
-		if err != nil {
-			return nil, err
-		}
-		return []byte(reply.Secret), nil
-	}
-}
-
-// notMinted is a refusal of the broker, with its code and its Retry-After.
-type notMinted struct{ *uplink.Refusal }
-
-// Unwrap returns the refusal and an error with its code.
-func (n notMinted) Unwrap() []error {
-	return []error{n.Refusal, &taskcatalog.Error{Code: n.Code, Message: n.Error()}}
-}
-
 // outcomeOf returns how a run ended, with an error whose code gives the reason. Work that was done
 // is reported as done, whatever was asked meanwhile.
 func outcomeOf(ctx context.Context, typ taskcatalog.Type, limit time.Duration, err error) (taskcatalog.Outcome, error) {
@@ -267,7 +251,7 @@ func outcomeOf(ctx context.Context, typ taskcatalog.Type, limit time.Duration, e
 		return taskcatalog.OutcomeFailed, err
 	case errors.Is(cause, errCanceled):
 		return taskcatalog.OutcomeCanceled, taskcatalog.Errorf(taskcatalog.CodeCanceled, "%s was canceled: %v", typ.ID(), err)
-	case errors.Is(cause, errStopping):
+	case errors.Is(cause, host.ErrStopping):
 		return taskcatalog.OutcomeInterrupted, taskcatalog.Errorf(taskcatalog.CodeInterrupted,
 			"%s was interrupted because the agent stopped: %v", typ.ID(), err)
 	case errors.Is(cause, errDeadline):
@@ -292,7 +276,7 @@ func (a *Agent) finish(ctx context.Context, r *run, result wire.ResultRequest) {
 		}
 		a.logTask(r.task).Error("cannot record how the task ended", zap.Error(err))
 		// A stopped agent gives up: the next start reports what the ledger has recorded.
-		if errors.Is(context.Cause(ctx), errStopping) || sleep(context.WithoutCancel(ctx), pause.NextBackOff()) != nil {
+		if errors.Is(context.Cause(ctx), host.ErrStopping) || sleep(context.WithoutCancel(ctx), pause.NextBackOff()) != nil {
 			return
 		}
 	}

@@ -57,6 +57,25 @@ func Decode(raw []byte) (*Set, Problems) {
 	return set, nil
 }
 
+// DecodeCommand reads one command profile from its JSON, with the checks that a profile of a set gets.
+func DecodeCommand(raw []byte) (*CommandProfile, Problems) {
+	var found Problems
+	if len(raw) > MaxSize {
+		found.add(place{}, CodeTooLarge, "the command profile is %d bytes; %d are taken", len(raw), MaxSize)
+		return nil, found
+	}
+	p := &CommandProfile{}
+	if err := taskcatalog.DecodeStrict(raw, p); err != nil {
+		found.add(place{}, taskcatalog.CodeMalformed, "the command profile is not its JSON: %v", err)
+		return nil, found
+	}
+	c := &checker{where: places{}}
+	if c.command("", p); len(c.found) > 0 {
+		return nil, c.found.sorted()
+	}
+	return p, nil
+}
+
 // SplitPlace splits the place of a rule or a command profile: nvidia.yaml:12.
 func SplitPlace(at string) (file string, line int) {
 	file, number, _ := strings.Cut(at, ":")

@@ -86,6 +86,7 @@ var catalog = []Type{
 	nodeDiagnostics,
 	nodeTaskProbe,
 	nodeTaskList,
+	operationRun,
 	allocationProvisionUser,
 	allocationRevokeUser,
 	allocationCheckLogin,

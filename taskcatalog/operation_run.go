@@ -1,6 +1,25 @@
 package taskcatalog
 
-import "encoding/json"
+import (
+	"encoding/json"
+	"time"
+)
+
+var operationRun = define[OperationPlan, OperationResult](Type{
+	Name: "operation.run", Version: 1,
+	Summary: "carry out the steps of an operation's plan, in their order, and go on after a restart of the agent or the machine",
+	Class:   ClassMutating, Lane: LaneExclusive, Deadline: 24 * time.Hour,
+	ByBroker: "hostler operation run",
+	Example: `{"operation_id":"op-7k2m4q6s","attempt":1,"operation":"runtime.readiness.verify@v1",` +
+		`"definition_digest":"sha256:` + exampleDigest + `","inputs_digest":"sha256:` + exampleDigest + `",` +
+		`"deadline_seconds":1800,"steps":[{"id":"runtime","kind":"gpu.runtime.check","timeout_seconds":120,"attempts":1,"rerun":true}]}`,
+	limit: func(params any) time.Duration {
+		return time.Duration(params.(*OperationPlan).DeadlineSeconds) * time.Second
+	},
+})
+
+// exampleDigest is the digest of an empty content.
+const exampleDigest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
 // OperationPlan is an operation with nothing left open but secrets and hardware: the params of the
 // task operation.run. The broker makes the plan of a definition, its inputs and the policy.

@@ -54,6 +54,8 @@ type Host struct {
 	TaskStatus func(taskID string) (*taskcatalog.TaskProbeResult, error)
 	// Overwrites are the overwrites of disks that a crash cut off.
 	Overwrites erase.Overwrites
+	// Operations is the journal of operations.
+	Operations Operations
 
 	// Update keeps the versions of the agent on this node; nil: the agent was not
 	// installed from its package.

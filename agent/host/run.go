@@ -18,6 +18,9 @@ type Run struct {
 	// Mint asks the broker for a secret that the task may have, once per attempt. The
 	// caller overwrites the secret after use.
 	Mint func(ctx context.Context, credentialType string) ([]byte, error)
+	// MintStep asks the broker for the secret of a step of an operation's plan. Each call gets a fresh
+	// one.
+	MintStep func(ctx context.Context, step, credentialType string) ([]byte, error)
 	// Began is when the task started on this node.
 	Began time.Time
 }

@@ -11,6 +11,10 @@ type Systemd interface {
 	// not loaded.
 	Stop(ctx context.Context, unit string) error
 	Start(ctx context.Context, unit string) error
+	// Restart starts a unit that does not run.
+	Restart(ctx context.Context, unit string) error
+	// State returns what systemd says of a unit, in systemd's words.
+	State(ctx context.Context, unit string) (UnitState, error)
 	// Active reports whether the unit is active or activating.
 	Active(ctx context.Context, unit string) (bool, error)
 	// MainPID returns the main process of a service; 0: the service does not run.
@@ -31,6 +35,12 @@ type Systemd interface {
 	EndSessions(ctx context.Context, uid uint32) error
 	// LingerOff turns lingering off for a user.
 	LingerOff(ctx context.Context, uid uint32) error
+}
+
+// UnitState is the state of a unit.
+type UnitState struct {
+	Active  string // active, inactive, failed, activating …
+	Enabled string // enabled, disabled, static …; empty: the unit has no file
 }
 
 // UnitRun is the last run of a service.

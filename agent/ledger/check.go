@@ -80,6 +80,11 @@ func decodable(tx *bolt.Tx) error {
 	if err != nil {
 		return err
 	}
+	if operations := tx.Bucket(operationsBucket); operations != nil { // an older agent's ledger has none
+		if err := operations.ForEach(func(k, v []byte) error { _, err := operationOf(k, v); return err }); err != nil {
+			return err
+		}
+	}
 	marks := tx.Bucket(marksBucket)
 	return marks.ForEach(func(k, _ []byte) error {
 		var v any

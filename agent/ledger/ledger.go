@@ -56,7 +56,7 @@ func Open(dir string) (*Ledger, error) {
 	l := &Ledger{db: db, fail: func() error { return nil }}
 	l.Reserved = reserve(name) == nil
 	err = l.update(func(tx *bolt.Tx) error {
-		for _, name := range [][]byte{tasksBucket, accountsBucket, marksBucket, openBucket} {
+		for _, name := range [][]byte{tasksBucket, accountsBucket, marksBucket, openBucket, operationsBucket} {
 			if _, err := tx.CreateBucketIfNotExists(name); err != nil {
 				return err
 			}

@@ -3,6 +3,7 @@ package steps
 import (
 	"context"
 
+	"github.com/hostler/hostler/agent/command"
 	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -14,8 +15,6 @@ type Step struct {
 	Plan *taskcatalog.OperationPlan
 	Host *host.Host
 	Args Args
-	// Attempt counts the tries of the step in this task, from 1.
-	Attempt int
 	// Checkpoint is kept over attempts, restarts of the agent, and later tasks of the operation.
 	Checkpoint Checkpoint
 	// Progress reports how much of the step is done. It never blocks.
@@ -65,6 +64,9 @@ type Proof struct {
 
 // Kind is the code of one kind of step.
 type Kind struct {
+	// Check finds a fault of a planned step that the table of kinds does not show, before anything
+	// runs. Nil: there is none.
+	Check func(s *taskcatalog.PlannedStep) error
 	// Look returns the proof and true if the node proves that the step is done. It changes nothing.
 	// Nil: nothing on the node proves that.
 	Look func(ctx context.Context, s *Step) (Proof, bool, error)
@@ -75,6 +77,9 @@ type Kind struct {
 
 // kinds is the index of the package: one line a kind.
 var kinds = map[string]Kind{
+	"file.render":           {Check: checkTemplate, Look: renderedFile, Do: renderFile},
+	"service.control":       {Look: unitControlled, Do: controlUnit},
+	CommandKind:             {Check: checkCommand, Do: runCommand},
 	"network.fabric.verify": {Do: verifyFabric},
 }
 
@@ -88,7 +93,8 @@ func Lookup(name string) (Kind, bool) {
 func Final(code taskcatalog.Code) bool {
 	switch code {
 	case taskcatalog.CodePlanInvalid, taskcatalog.CodeStepUnsupported, taskcatalog.CodeSourceRefused,
-		taskcatalog.CodeDigestMismatch, taskcatalog.CodeArtifactTooBig:
+		taskcatalog.CodeDigestMismatch, taskcatalog.CodeArtifactTooBig,
+		command.CodeExecutableRefused, command.CodeExecutableInsecure:
 		return true
 	}
 	return false

@@ -105,6 +105,20 @@ func (Bus) Active(ctx context.Context, unit string) (active bool, err error) {
 	return active, err
 }
 
+// State returns what systemd says of a unit. A unit without a file is inactive.
+func (Bus) State(ctx context.Context, unit string) (s host.UnitState, err error) {
+	err = units(ctx, func(c *dbus.Conn) error {
+		p, err := c.GetUnitPropertiesContext(ctx, unit)
+		if err != nil {
+			return fmt.Errorf("cannot look at %s: %w", unit, err)
+		}
+		s.Active, _ = p["ActiveState"].(string)
+		s.Enabled, _ = p["UnitFileState"].(string)
+		return nil
+	})
+	return s, err
+}
+
 // MainPID is the main process of a service; 0 if the service does not run or does not exist.
 func (Bus) MainPID(ctx context.Context, unit string) (pid int, err error) {
 	err = units(ctx, func(c *dbus.Conn) error {

@@ -25,6 +25,9 @@ type Handler struct {
 	// Resume continues, after a restart of the agent, a task that an earlier start began. Nil: such
 	// a task counts as interrupted.
 	Resume func(ctx context.Context, r *host.Run) (result any, report taskcatalog.Report, err error)
+	// Inside: Resume does the work in this process, so that a cancel and the deadline end it. False:
+	// the work goes on outside the agent, and Resume waits for it.
+	Inside bool
 	// After runs once the broker has accepted the result. Nil for most types.
 	After func(ctx context.Context, h *host.Host) error
 }
@@ -46,6 +49,7 @@ var handlers = map[string]Handler{
 	"node.diagnostics@1":          {Do: diagnostics},
 	"node.task_probe@1":           {Do: taskProbe},
 	"node.task_list@1":            {Do: taskList},
+	"operation.run@1":             {Do: operationRun, Resume: operationRun, Inside: true},
 	"allocation.provision_user@1": {Do: users.Provision, Probe: users.Probe},
 	"allocation.revoke_user@1":    {Do: users.Revoke, Probe: users.Probe},
 	"allocation.check_login@1":    {Do: users.CheckLogin},

@@ -212,6 +212,8 @@ type ResultReply struct {
 type MintRequest struct {
 	Attempt        int    `json:"attempt"`
 	CredentialType string `json:"credential_type"`
+	// StepID is the step of an operation's plan that the secret is for; empty for other tasks.
+	StepID string `json:"step_id,omitempty"`
 }
 
 // MintReply carries the secret. The node never stores the secret unless writing the secret is the

@@ -16,6 +16,7 @@ type Systemd struct {
 	OnStart func(unit string) error
 	Runs    map[string]host.UnitRun
 	On      map[string]bool
+	Enabled map[string]bool
 	Main    map[string]int // main processes
 	// files are the files of each unit: first the defining file, then additions. Without an entry a
 	// unit is the file below /usr/lib.
@@ -31,6 +32,19 @@ func (s *Systemd) Start(_ context.Context, unit string) error {
 		return errors.Join(s.Ask("start "+unit), s.OnStart(unit))
 	}
 	return s.Ask("start " + unit)
+}
+
+func (s *Systemd) Restart(_ context.Context, unit string) error { return s.Ask("restart " + unit) }
+
+func (s *Systemd) State(_ context.Context, unit string) (host.UnitState, error) {
+	state := host.UnitState{Active: "inactive", Enabled: "disabled"}
+	if s.On[unit] {
+		state.Active = "active"
+	}
+	if s.Enabled[unit] {
+		state.Enabled = "enabled"
+	}
+	return state, nil
 }
 
 func (s *Systemd) Active(_ context.Context, unit string) (bool, error) { return s.On[unit], nil }

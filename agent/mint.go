@@ -1,0 +1,58 @@
+package agent
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/agent/uplink"
+	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
+)
+
+// mintFor returns a function that asks for secrets of this attempt. A run asks under a single
+// request name, so that the broker recognises a repeated request whose answer was lost.
+func (a *Agent) mintFor(r *run) func(context.Context, string) ([]byte, error) {
+	request, unnamed := wire.NewInstance(a.Rand)
+	return func(ctx context.Context, credentialType string) ([]byte, error) {
+		if unnamed != nil {
+			return nil, unnamed
+		}
+		return a.mint(ctx, r, request, wire.MintRequest{CredentialType: credentialType})
+	}
+}
+
+// mintStep returns a function that asks for secrets of the steps of an operation. Each call is a
+// request of its own: a secret that has expired is replaced by another.
+func (a *Agent) mintStep(r *run) func(ctx context.Context, step, credentialType string) ([]byte, error) {
+	return func(ctx context.Context, step, credentialType string) ([]byte, error) {
+		request, err := wire.NewInstance(a.Rand)
+		if err != nil {
+			return nil, err
+		}
+		return a.mint(ctx, r, request, wire.MintRequest{CredentialType: credentialType, StepID: step})
+	}
+}
+
+// mint asks for a secret. The string form of the secret is not kept.
+func (a *Agent) mint(ctx context.Context, r *run, request string, req wire.MintRequest) ([]byte, error) {
+	client, err := a.uplink()
+	if err != nil {
+		return nil, err
+	}
+	req.Attempt = int(r.attempt.Load())
+	reply, err := client.Mint(ctx, r.task.TaskID, request, req)
+	if refusal, ok := uplink.RefusalOf(err); ok {
+		return nil, notMinted{refusal}
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []byte(reply.Secret), nil
+}
+
+// notMinted is a refusal of the broker, with its code and its Retry-After.
+type notMinted struct{ *uplink.Refusal }
+
+// Unwrap returns the refusal and an error with its code.
+func (n notMinted) Unwrap() []error {
+	return []error{n.Refusal, &taskcatalog.Error{Code: n.Code, Message: n.Error()}}
+}
