@@ -111,7 +111,7 @@ func (n JudgedNode) other(r AllocationRequest) bool {
 func (n JudgedNode) unsuited(r AllocationRequest, asks Project) (why []Reason) {
 	if n.other(r) && !n.Installable {
 		why = append(why, Reason{
-			Code: ImageNotInstalled, Next: "ask without an image: only MAAS installs one, and the node is bound to no machine in MAAS",
+			Code: ImageNotInstalled, Next: "ask without an image: only MAAS installs one, and the node is bound to no machine in MAAS, or MAAS at its site does not answer (hostler status)",
 		})
 	}
 	if lacking := asks.Placement.Lacks(n.Labels); len(lacking) > 0 {

@@ -57,10 +57,12 @@ const (
 	withEither      // withImage or toReimage
 )
 
-// hasImage and installable are conditions on a node: it has an image, and MAAS can install one.
+// hasImage and installable are conditions on a node: it has an image, and MAAS can install one. At a site whose MAAS
+// does not answer, nobody knows when it can.
 const (
 	hasImage    = "EXISTS (SELECT 1 FROM node_images i WHERE i.node_id = nodes.id AND i.epoch = nodes.epoch AND i.image = ?)"
-	installable = "maas_system_id <> '' AND EXISTS (SELECT 1 FROM maas_sites m WHERE m.name = nodes.site)"
+	installable = "maas_system_id <> '' AND EXISTS (SELECT 1 FROM maas_sites m WHERE m.name = nodes.site) AND " +
+		"NOT EXISTS (SELECT 1 FROM chain_holds u WHERE u.site = nodes.site AND u.kind = 'unreachable' AND u.until_at = 0)"
 )
 
 // wishes are the rounds of a placement over the sites, each with what it takes at a site, in that order. Nodes

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 )
@@ -68,6 +69,42 @@ func inMAAS(t testing.TB, db *store.DB, nodes ...broker.Node) {
 	for _, n := range nodes {
 		ok(t, store.Exec(ctx, db, `UPDATE nodes SET maas_system_id = '`+n.ID[2:]+`' WHERE id = '`+n.ID+`'`))
 	}
+}
+
+// MAAS installs nothing at a site that is known to be unreachable. Nodes that have the image are given all the same.
+func TestAnUnreachableSiteInstallsNoImage(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		newSite(t, db, "dc1")
+		newSite(t, db, "dc2")
+		offersImages(t, db)
+		first, second := stock(t, db, "h100", "dc1", 3), stock(t, db, "h100", "dc2", 1)
+		inMAAS(t, db, append(first, second...)...)
+		ok(t, db.RecordImage(ctx, admin, first[2].ID, first[2].Epoch, broker.NodeImage{Name: "custom/rocm", RunID: "r-1"}))
+		by := chain.Actor{Name: "system"}
+		ok(t, db.PlaceHold(ctx, by, chain.SiteHold{Site: "dc1", Kind: chain.Unreachable, Reason: "no answer"}))
+		for i, want := range []string{first[2].ID, second[0].ID, ""} {
+			a, err := withImage(db, "p-1", fmt.Sprint("a-", i), "custom/rocm", 1)
+			if want == "" {
+				refused(t, err, "sku_unavailable")
+			} else if ok(t, err); a.NodeIDs[0] != want {
+				t.Errorf("request %d gets %v, want %s", i, a.NodeIDs, want)
+			}
+		}
+		installs := func(want bool) {
+			t.Helper()
+			for _, n := range must(db.JudgedNodes(ctx, "h100", []string{"dc1"}))(t) {
+				if n.Installable != want {
+					t.Errorf("node %s: MAAS can install an image is %v, want %v", n.ID, n.Installable, want)
+				}
+			}
+		}
+		installs(false)
+		ok(t, db.LiftHold(ctx, by, "dc1", chain.Unreachable, "it answers"))
+		installs(true)
+		if a := must(withImage(db, "p-1", "a-9", "custom/rocm", 1))(t); a.NodeIDs[0] != first[0].ID {
+			t.Errorf("afterwards: %v", a.NodeIDs)
+		}
+	})
 }
 
 // Nodes that have the image come first, at whatever site. Only then come nodes on which MAAS can install it; a
