@@ -20,6 +20,9 @@ type Member struct {
 	EndReason string    // of the end or the denial
 }
 
+// SignedIn reports whether the member is a person who signs in.
+func (m Member) SignedIn() bool { return strings.HasPrefix(m.Subject, SignedInPrefix) }
+
 // SSHKey is a public key of a member, for the account of an allocation.
 type SSHKey struct {
 	ID          string
@@ -45,7 +48,7 @@ var subjectForm = regexp.MustCompile(`^([a-z0-9][a-z0-9._@-]{0,63}|` + SignedInP
 // CheckSignsIn refuses a subject that is no person who signs in: an operator token ends when it is revoked.
 // Code: member_invalid.
 func CheckSignsIn(subject string) error {
-	if strings.HasPrefix(subject, SignedInPrefix) && subjectForm.MatchString(subject) {
+	if (Member{Subject: subject}).SignedIn() && subjectForm.MatchString(subject) {
 		return nil
 	}
 	return Errorf(Invalid, "member_invalid", "cannot deny %q: only a person who signs in is denied, by the name oidc:SUBJECT "+

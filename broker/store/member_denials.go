@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"strings"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store/sqlkit"
@@ -134,7 +133,7 @@ func (t *tx) allow(ctx context.Context, actor broker.Actor, m broker.Member, rea
 // liftFor lifts the denial that a new member would have at its own place, and refuses the member of a
 // project whose person is denied in the whole organisation. Code: person_denied.
 func (t *tx) liftFor(ctx context.Context, actor broker.Actor, m broker.Member) error {
-	if !strings.HasPrefix(m.Subject, broker.SignedInPrefix) {
+	if !m.SignedIn() {
 		return nil
 	}
 	denials, err := sqlkit.Collect(ctx, t, scanMember, deniedPerson, m.Subject, m.Place.OrganisationID, m.Place.ProjectID)

@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"slices"
-	"strings"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store/sqlkit"
@@ -197,7 +196,7 @@ func (t *tx) endTokens(ctx context.Context, actor broker.Actor, m broker.Member,
 func (db *DB) EndMember(ctx context.Context, actor broker.Actor, id, reason string) (m broker.Member, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		m, err = t.liveMember(ctx, id, "")
-		if err == nil && strings.HasPrefix(m.Subject, broker.SignedInPrefix) {
+		if err == nil && m.SignedIn() {
 			m, err = t.deny(ctx, actor, m, reason)
 			return err
 		}

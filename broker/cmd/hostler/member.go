@@ -85,7 +85,10 @@ func memberListCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "list", Short: "list the members of an organisation, or of a project", Args: exactly(),
 		Long: `List the members of an organisation, or of a project. People who are denied there are
-on the list, with the reason.`,
+on the list, with the reason.
+
+The list of a project lacks who is a member of the whole organisation, or is denied
+there: see also hostler member list --org ORG.`,
 		Example: "  hostler member list --project acme/lab\n  hostler member list --org acme",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if err := at.check(); err != nil {
