@@ -87,6 +87,9 @@ func claimQuery(c chain.Claim, among string, now time.Time) (string, []any) {
 }
 
 func (t *tx) claim(ctx context.Context, c chain.Claim, among string) (*chain.Record, error) {
+	if err := t.passFreezes(ctx); err != nil { // before the run's row is locked
+		return nil, err
+	}
 	query, args := claimQuery(c, among, t.now)
 	var id string
 	err := t.QueryRowContext(ctx, query+t.ForUpdate()+t.SkipLocked(), args...).Scan(&id)
@@ -149,9 +152,6 @@ func (t *tx) takePlace(ctx context.Context, r chain.Record) error {
 // takeProbe checks the site's holds again: since the run was chosen, a hold may have been placed,
 // or another claim may have taken the probe.
 func (t *tx) takeProbe(ctx context.Context, site string) (probe bool, err error) {
-	if err := t.passFreezes(ctx); err != nil {
-		return false, err
-	}
 	holds, err := sqlkit.Collect(ctx, t, scanHold, `SELECT `+holdColumns+` FROM chain_holds WHERE until_at = 0 AND site IN ('', $1)`, site)
 	if err != nil || len(holds) == 0 {
 		return false, err

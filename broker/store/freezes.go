@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -13,7 +14,9 @@ import (
 
 // freezeGate is a lock. Transactions that hand out work forbidden by a freeze share it; a
 // transaction that freezes holds it alone; both until commit. Once a freeze has been answered, no
-// forbidden transaction commits any more. From then on the table shows the freeze.
+// forbidden transaction commits any more. From then on the table shows the freeze. A transaction takes this lock
+// before it locks a row of a node or a run: a freeze that waits for one transaction keeps the next one from
+// sharing the lock.
 const freezeGate = leadLock + 1
 
 func (t *tx) passFreezes(ctx context.Context) error { return t.lock(ctx, t.GateShared(), freezeGate) }
@@ -24,6 +27,9 @@ func (t *tx) shutOut(ctx context.Context) error {
 	t.now = t.clock()
 	return err
 }
+
+// errGateFirst ends a transaction that has to pass freezeGate, and has locked a row before.
+var errGateFirst = errors.New("the freezes must be passed before rows are locked")
 
 func (t *tx) lock(ctx context.Context, statement string, gate int64) error {
 	if statement == "" {
@@ -180,16 +186,17 @@ func (db *DB) UnderWay(ctx context.Context, sites []string) (tasks, runs int64, 
 // destructive tasks; in a restored database before its release, all changing tasks. The answer
 // stays true for the duration of this transaction, because a freeze waits for the transaction.
 // Without a restore's hold, only destructive tasks need the check: no database is held while a
-// broker serves.
-func (t *tx) heldClasses(ctx context.Context, site string, restored bool, open []openTask) (held []taskcatalog.Class, err error) {
+// broker serves. passed: the transaction has passed freezeGate; without that, a node with such a task is
+// errGateFirst.
+func (t *tx) heldClasses(ctx context.Context, site string, restored, passed bool, open []openTask) (held []taskcatalog.Class, err error) {
 	if !slices.ContainsFunc(open, func(o openTask) bool {
 		return o.Status == broker.TaskQueued && (o.Class == taskcatalog.ClassDestructive || restored &&
 			o.Class == taskcatalog.ClassMutating)
 	}) {
 		return nil, nil
 	}
-	if err := t.passFreezes(ctx); err != nil {
-		return nil, err
+	if !passed {
+		return nil, errGateFirst
 	}
 	kinds, err := sqlkit.Collect(ctx, t, scanText,
 		`SELECT kind FROM chain_holds WHERE until_at = 0 AND kind IN ('freeze', 'restored') AND site IN ('', $1)`, site)

@@ -137,11 +137,17 @@ type Drift struct {
 func (db *DB) RecordDrift(ctx context.Context, actor broker.Actor, d Drift) (recorded bool, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		recorded = false
+		acts := d.Quarantine || d.Address != ""
+		if acts {
+			if err := t.passFreezes(ctx); err != nil { // before the node's row is locked
+				return err
+			}
+		}
 		n, err := node(ctx, t, d.Node.ID, t.ForUpdate())
 		if err != nil {
 			return err
 		}
-		held, err := t.keptFromDrift(ctx, n, d.Node, d.Quarantine || d.Address != "")
+		held, err := t.keptFromDrift(ctx, n, d.Node, acts)
 		if err != nil || held {
 			return err
 		}
@@ -178,7 +184,7 @@ func (db *DB) RecordDrift(ctx context.Context, actor broker.Actor, d Drift) (rec
 			}
 			s.QuarantinedAt = t.now
 		}
-		if d.Quarantine || d.Address != "" {
+		if acts {
 			s.ActedAt, s.Acts = t.now, s.Acts+1
 		}
 		if d.Address != "" {
@@ -193,7 +199,8 @@ func (db *DB) RecordDrift(ctx context.Context, actor broker.Actor, d Drift) (rec
 	return recorded, err
 }
 
-// keptFromDrift reports whether a node must not be touched just now.
+// keptFromDrift reports whether a node must not be touched just now. acts: something else than the drift's record
+// is to change; the transaction has passed the freezes.
 func (t *tx) keptFromDrift(ctx context.Context, n, judged broker.Node, acts bool) (bool, error) {
 	if n.Status != judged.Status || n.Epoch != judged.Epoch || n.MAASSystemID != judged.MAASSystemID || n.Site != judged.Site ||
 		n.TurnoverOwed {
@@ -205,9 +212,6 @@ func (t *tx) keptFromDrift(ctx context.Context, n, judged broker.Node, acts bool
 	}
 	if !acts {
 		return false, nil
-	}
-	if err := t.passFreezes(ctx); err != nil {
-		return true, err
 	}
 	var frozen bool
 	err := t.QueryRowContext(ctx,

@@ -75,7 +75,8 @@ func occupants(ctx context.Context, r sqlkit.Runner, nodeID, which string) ([]br
 }
 
 // handTo refuses a user for a node that may not be handed out, and records the occupant, in the
-// transaction that queues the task. The row of the node is locked, so the node cannot be taken out
+// transaction that queues the task. The transaction has passed the freezes: a change of the policy waits for it,
+// or came before it. The row of the node is locked, so the node cannot be taken out
 // of service at the same moment.
 func (t *tx) handTo(ctx context.Context, k broker.Task) error {
 	var p taskcatalog.ProvisionUserParams
@@ -84,9 +85,6 @@ func (t *tx) handTo(ctx context.Context, k broker.Task) error {
 	}
 	n, err := node(ctx, t, k.NodeID, "")
 	if err != nil {
-		return err
-	}
-	if err := t.passFreezes(ctx); err != nil { // a change of the policy waits for this, or came before it
 		return err
 	}
 	h, err := t.handout(ctx, n, t.now)

@@ -66,42 +66,58 @@ func (o openTask) deliverable(epoch int64, now time.Time) bool {
 func (db *DB) ClaimTasks(
 	ctx context.Context, nodeID string, epoch int64, lanes []taskcatalog.Lane, limit int,
 ) (tasks []broker.Task, cancel []string, err error) {
-	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		tasks, cancel = nil, nil
-		// The lock serializes claims of one node, on any replica.
-		var has int64
-		var site string
-		var restored bool
-		err := t.QueryRowContext(ctx,
-			`SELECT epoch, site, EXISTS (SELECT 1 FROM chain_holds WHERE until_at = 0 AND kind = 'restored') FROM nodes WHERE id = $1`+
-				t.ForUpdate(), nodeID).Scan(&has, &site, &restored)
-		switch {
-		case errors.Is(err, sql.ErrNoRows):
-			return nodeNotFound(nodeID)
-		case err != nil:
+	claim := func(pass bool) error {
+		return db.write(ctx, func(ctx context.Context, t *tx) (err error) {
+			tasks, cancel, err = t.claimTasks(ctx, nodeID, epoch, lanes, limit, pass)
 			return err
-		case has != epoch:
-			return superseded(broker.Node{ID: nodeID, Epoch: has}, epoch)
-		}
-		open, err := t.openTasks(ctx, nodeID)
-		if err != nil {
-			return err
-		}
-		cancel = toStop(open)
-		held, err := t.heldClasses(ctx, site, restored, open)
-		if err != nil {
-			return err
-		}
-		for _, o := range choose(open, epoch, lanes, limit, held, t.now) {
-			k, err := t.lease(ctx, o, nodeID)
-			if err != nil {
-				return err
-			}
-			tasks = append(tasks, k)
-		}
-		return nil
-	})
+		})
+	}
+	if err = claim(false); errors.Is(err, errGateFirst) {
+		err = claim(true)
+	}
 	return tasks, cancel, err
+}
+
+func (t *tx) claimTasks(
+	ctx context.Context, nodeID string, epoch int64, lanes []taskcatalog.Lane, limit int, pass bool,
+) (tasks []broker.Task, cancel []string, err error) {
+	if pass {
+		if err := t.passFreezes(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	// The lock serializes claims of one node, on any replica.
+	var has int64
+	var site string
+	var restored bool
+	err = t.QueryRowContext(ctx,
+		`SELECT epoch, site, EXISTS (SELECT 1 FROM chain_holds WHERE until_at = 0 AND kind = 'restored') FROM nodes WHERE id = $1`+
+			t.ForUpdate(), nodeID).Scan(&has, &site, &restored)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, nil, nodeNotFound(nodeID)
+	case err != nil:
+		return nil, nil, err
+	case has != epoch:
+		return nil, nil, superseded(broker.Node{ID: nodeID, Epoch: has}, epoch)
+	}
+	open, err := t.openTasks(ctx, nodeID)
+	if err != nil {
+		return nil, nil, err
+	}
+	cancel = toStop(open)
+	held, err := t.heldClasses(ctx, site, restored, pass || t.GateShared() == "", open)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, o := range choose(open, epoch, lanes, limit, held, t.now) {
+		k, err := t.lease(ctx, o, nodeID)
+		if err != nil {
+			return nil, nil, err
+		}
+		tasks = append(tasks, k)
+	}
+	return tasks, cancel, nil
 }
 
 // NothingOpen reports whether ClaimTasks would do and refuse nothing: the node is at this epoch and

@@ -110,6 +110,9 @@ func (db *DB) InsertTask(ctx context.Context, actor broker.Actor, k broker.Task)
 		lock := t.ForKeyShare()
 		if k.Type == provisionUser {
 			lock = t.ForUpdate()
+			if err := t.passFreezes(ctx); err != nil { // before the node's row is locked, as a placement does
+				return err
+			}
 		}
 		err := t.QueryRowContext(ctx, `SELECT epoch, status FROM nodes WHERE id = $1`+lock, k.NodeID).Scan(&epoch, &status)
 		switch {
