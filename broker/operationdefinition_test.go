@@ -50,6 +50,19 @@ func TestTheWholeTableOfDefinitionsIsAsAgreed(t *testing.T) {
 	}
 }
 
+func TestThePageHasTheTransitionsOfDefinitions(t *testing.T) {
+	var want strings.Builder
+	want.WriteString("| from | to | by |\n| --- | --- | --- |\n")
+	for _, from := range OperationDefinitionStatuses {
+		for _, to := range OperationDefinitionStatuses {
+			if command := definitionTransitions[definitionEdge{from, to}]; command != "" {
+				fmt.Fprintf(&want, "| `%s` | `%s` | `hostler operation-definition %s` |\n", from, to, command)
+			}
+		}
+	}
+	onStatesPage(t, "definition transitions", want.String())
+}
+
 // Whatever is asked for, a definition goes one way: its content is open in a draft alone, and once it may
 // not run any more, it never may again.
 func TestNoWalkBreaksTheStateMachineOfDefinitions(t *testing.T) {

@@ -56,7 +56,7 @@ func (a *API) addAttention(
 	if err := a.unprovisionable(ctx, out, sites); err != nil {
 		return err
 	}
-	if err := errors.Join(a.waitingReleases(ctx, out, sites), a.shortReservations(ctx, out)); err != nil {
+	if err := errors.Join(a.waitingReleases(ctx, out, sites), a.shortReservations(ctx, out), a.shippedDefinitions(ctx, out)); err != nil {
 		return err
 	}
 	if err := a.failedReleases(ctx, out, sites); err != nil {

@@ -94,6 +94,13 @@ var routes = []route{
 	{get, "/nodes/{node}/resolver/explain", viewer, "explain-resolver", "explain how a step resolves on a node", jsonRoute((*API).explainResolver)},
 	{post, "/nodes/{node}/resolver/rollback", admin, "roll-back-resolver", "roll a node back to its earlier set, or to another one", jsonRoute((*API).rollBackResolver)},
 
+	{get, "/operation-definitions", viewer, "list-operation-definitions", "list definitions of operations", jsonRoute((*API).listOperationDefinitions)},
+	{post, "/operation-definitions", admin, "push-operation-definition", "store the definition of an operation, as a draft", jsonRoute((*API).pushOperationDefinition)},
+	{get, "/operation-definitions/{definition}", viewer, "show-operation-definition", "show a definition of an operation, with its content", jsonRoute((*API).showOperationDefinition)},
+	{edit, "/operation-definitions/{definition}", admin, "activate-operation-definition", "make a definition active, whose content then never changes", jsonRoute((*API).activateOperationDefinition)},
+	{post, "/operation-definitions/{definition}/deprecate", admin, "deprecate-operation-definition", "let a definition run with a warning", jsonRoute((*API).deprecateOperationDefinition)},
+	{post, "/operation-definitions/{definition}/retire", admin, "retire-operation-definition", "end a definition, which then runs no more", jsonRoute((*API).retireOperationDefinition)},
+
 	{get, "/maas-sites", viewer, "list-sites", "list MAAS sites", jsonRoute((*API).listSites)},
 	{post, "/maas-sites", admin, "create-site", "create a MAAS site", jsonRoute((*API).createSite)},
 	{get, "/maas-sites/{site}", viewer, "show-site", "show a MAAS site", jsonRoute((*API).showSite)},

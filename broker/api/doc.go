@@ -48,6 +48,12 @@
 //	POST   /trust/finish                        TrustFinish → Trust
 //	POST   /trust/release-keys                  ReleaseKeyPut → Trust
 //	POST   /trust/release-keys/{key}/retire     ReasonBody → Trust; {key} is a key's id
+//	GET    /operation-definitions               OperationDefinitionList  ?operation= &status= &cursor= &limit=
+//	POST   /operation-definitions               OperationDefinitionPush → OperationDefinition (a draft)
+//	GET    /operation-definitions/{definition}  OperationDefinition  {definition} is OPERATION@VERSION
+//	PATCH  /operation-definitions/{definition}  OperationDefinitionActivate → OperationDefinition
+//	POST   /operation-definitions/{definition}/deprecate  ReasonBody → OperationDefinition
+//	POST   /operation-definitions/{definition}/retire  ReasonBody → OperationDefinition
 //	GET    /maas-sites                          SiteList
 //	POST   /maas-sites                          SiteConfig → Site (with a default profile)
 //	GET    /maas-sites/{site}                   Site              {site} is an id or a name

@@ -38,9 +38,11 @@ type Problem struct {
 	Errors []ProblemField `json:"errors,omitempty" doc:"invalid fields, each with its problem"`
 }
 
-// ProblemField names one bad field. It repeats a value only of a policy's knob that is no URL.
+// ProblemField names one bad field, or one fault of a file. It repeats a value only of a policy's knob that
+// is no URL, and of a definition of an operation.
 type ProblemField struct {
-	Location string `json:"location,omitempty" doc:"location of the field, for example body.hostname"`
+	Location string `json:"location,omitempty" doc:"location of the field, for example body.hostname, or FILE:LINE"`
+	Code     string `json:"code,omitempty" doc:"stable code of a fault of a file"`
 	Message  string `json:"message"`
 }
 

@@ -146,6 +146,7 @@ func (s *Server) open(ctx context.Context) error {
 	if s.auditHeads, err = dir.ensureDir("audit-heads"); err != nil {
 		return err
 	}
+	s.shipDefinitions(ctx)
 	return s.join(ctx)
 }
 

@@ -204,3 +204,34 @@ func (db *DB) ShipOperationDefinitions(ctx context.Context, all []broker.Operati
 		return nil
 	})
 }
+
+// UnlikeOperationDefinitions returns those definitions of a list whose ids are not stored, and those whose
+// ids are stored with other content.
+func (db *DB) UnlikeOperationDefinitions(
+	ctx context.Context, all []broker.OperationDefinition,
+) (missing, other []broker.OperationDefinition, err error) {
+	ids := make([]string, len(all))
+	for i, d := range all {
+		ids[i] = d.ID()
+	}
+	var w sqlkit.Where
+	sqlkit.In(&w, "id", ids)
+	kept := map[string]string{}
+	if _, err := sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (none struct{}, err error) {
+		var id, digest string
+		err = row.Scan(&id, &digest)
+		kept[id] = digest
+		return none, err
+	}, `SELECT id, digest FROM operation_definitions`+w.String(), w.Args...); err != nil {
+		return nil, nil, err
+	}
+	for _, d := range all {
+		switch digest, there := kept[d.ID()]; {
+		case !there:
+			missing = append(missing, d)
+		case digest != d.Digest:
+			other = append(other, d)
+		}
+	}
+	return missing, other, nil
+}

@@ -56,6 +56,8 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.AllocationsWithoutRun(ctx, 10))(t)
 	must(db.AllocationsPastEnd(ctx, 10))(t)
 	must(db.DueWebhooks(ctx))(t)
+	_, _, err := db.UnlikeOperationDefinitions(ctx, []broker.OperationDefinition{{Operation: "model.stage", Version: "v1"}, {Operation: "gpu.check", Version: "v1"}})
+	ok(t, err)
 	ok(t, db.CatchUpWebhooks(ctx))
 	for _, project := range []string{"", "p-1"} {
 		_, _, err := db.InForce(ctx, project, "")

@@ -49,6 +49,9 @@ func problemOf(res *http.Response) *broker.Error {
 		if f.Message == "" || strings.Contains(text, f.Message) {
 			continue
 		}
+		if f.Code != "" {
+			f.Message = f.Code + ": " + f.Message
+		}
 		if name := asked(f.Location); !strings.HasPrefix(f.Message, name+" ") {
 			f.Message = name + " " + f.Message
 		}

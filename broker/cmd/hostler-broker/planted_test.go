@@ -273,6 +273,7 @@ func (s *search) walk() {
 	of["reservation"] = []string{servertest.Must[api.PlatformReservation](t, p.Broker, http.MethodPost, "/reservations", api.ReservationCreate{
 		Project: project.ID, SKU: "h100.8gpu", Nodes: 1, To: p.Now().Add(time.Hour), Reason: "test",
 	}).ID}
+	of["definition"] = []string{"gpu.host.bootstrap@v1"}
 	of["webhook"] = []string{"whk-0123456789abcdef"} // there is none: see adminapi about its secret
 	query := map[string]string{"/find": "?q=c001", "/allocations/explain": "?sku=h100.8gpu", "/events": "?follow=false&after=0", "/projects/{project}/events": "?follow=false&after=0", "/audit": "?limit=1000", "/nodes/{node}/resolver/explain": "?step=gpu.scrub.overwrite", "/terminal-policy": "?site=dc1"}
 	answered := 0

@@ -227,6 +227,8 @@ var words = map[string][]string{
 		"bootstrap_install", "in_place_upgrade", "repair_reinstall", "certificate_repair", "config_repair",
 		"drift_reconcile",
 	},
+	"operation-definition --status": {"draft", "active", "deprecated", "retired"},
+
 	"--erase":     {"none", "quick", "secure"},
 	"--scope":     {"local", "weka", "all"},
 	"--severity":  {"critical", "high", "medium", "low"},

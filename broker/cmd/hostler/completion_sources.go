@@ -35,6 +35,9 @@ var sources = map[string]source{
 	"certificate ID":     certificateCandidates,
 	"allocation ID":      allocationCandidates,
 	"reservation ID":     reservationCandidates,
+
+	"operation-definition ID": operationDefinitionCandidates,
+
 	"onboarding ID":      runCandidates(onboardings),
 	"decommission ID":    runCandidates(decommissions),
 	"agent-lifecycle ID": runCandidates(agentRuns),

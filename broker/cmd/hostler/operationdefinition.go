@@ -13,8 +13,10 @@ import (
 
 func operationDefinitionCommand(a *app) *cobra.Command {
 	return noun("operation-definition", "definitions of operations: what may be done to a node, as data",
-		"  hostler operation-definition validate definitions/",
-		operationDefinitionValidateCommand(a))
+		"  hostler operation-definition list",
+		operationDefinitionValidateCommand(a), operationDefinitionPushCommand(a), operationDefinitionActivateCommand(a),
+		operationDefinitionListCommand(a), operationDefinitionShowCommand(a), operationDefinitionDeprecateCommand(a),
+		operationDefinitionRetireCommand(a))
 }
 
 func operationDefinitionValidateCommand(a *app) *cobra.Command {
@@ -50,8 +52,14 @@ the codes.`,
 	}
 }
 
+// definitionFile is a definition with the file that has it.
+type definitionFile struct {
+	*definition.Definition
+	file profiles.File
+}
+
 // readDefinitions reads and checks definitions; every problem goes to stderr.
-func (a *app) readDefinitions(names []string) (all []*definition.Definition, err error) {
+func (a *app) readDefinitions(names []string) (all []definitionFile, err error) {
 	files, err := profiles.ReadEach(names...)
 	if err != nil {
 		return nil, broker.Errorf(broker.Invalid, "operation_definition_unreadable", "%v", err)
@@ -67,7 +75,7 @@ func (a *app) readDefinitions(names []string) (all []*definition.Definition, err
 				})
 			}
 			of[d.ID()] = f.Name
-			all = append(all, d)
+			all = append(all, definitionFile{d, f})
 		}
 		for _, p := range problems {
 			_, _ = fmt.Fprintln(a.err, render.Cell(p.String()))
