@@ -32,6 +32,6 @@
 // nvidia.yaml, amd.yaml and generic.yaml together are the set to start from. minimal.yaml is a set
 // of its own, compiled into the agent for enrolment and recovery: it names no vendor, so every step
 // is profile_missing. own/ contains no sets, but command profiles of the agent's own code. Only
-// these may name programs that change disks (disktools.yaml) or access BMCs (bmctools.yaml, which
-// only reads).
+// these may name programs that change disks (disktools.yaml), access BMCs (bmctools.yaml, which only
+// reads) or install packages (packagetools.yaml).
 package profiles

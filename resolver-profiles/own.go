@@ -13,6 +13,8 @@ var (
 	bmcTools []byte
 	//go:embed own/logtools.yaml
 	logTools []byte
+	//go:embed own/packagetools.yaml
+	packageTools []byte
 )
 
 // ownMaxTimeout is for compiled-in profiles, in seconds: a drive may take days to erase itself.
@@ -37,10 +39,15 @@ func BMCTools() map[string]*CommandProfile { return readBMCTools() }
 // agent, as DiskTools do.
 func LogTools() map[string]*CommandProfile { return readLogTools() }
 
+// PackageTools returns the command profiles that install packages, by id. They belong to the agent,
+// as DiskTools do.
+func PackageTools() map[string]*CommandProfile { return readPackageTools() }
+
 var (
-	readDiskTools = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("disktools.yaml", diskTools) })
-	readBMCTools  = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("bmctools.yaml", bmcTools) })
-	readLogTools  = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("logtools.yaml", logTools) })
+	readPackageTools = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("packagetools.yaml", packageTools) })
+	readDiskTools    = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("disktools.yaml", diskTools) })
+	readBMCTools     = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("bmctools.yaml", bmcTools) })
+	readLogTools     = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("logtools.yaml", logTools) })
 )
 
 func compiledIn(file string, text []byte) map[string]*CommandProfile {

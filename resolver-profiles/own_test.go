@@ -11,6 +11,7 @@ func TestNoSetMayNameWhatTheAgentKeepsToItself(t *testing.T) {
 	own := maps.Clone(DiskTools())
 	maps.Copy(own, BMCTools())
 	maps.Copy(own, LogTools())
+	maps.Copy(own, PackageTools())
 	for id, p := range own {
 		if !p.Own() {
 			t.Errorf("%s is not the agent's own", id)

@@ -53,7 +53,7 @@ type CommandProfile struct {
 	CaptureStderr     Capture `json:"capture_stderr,omitempty"`
 	At                string  `json:"at,omitempty" jsonschema:"-"`
 
-	own bool // compiled in: see DiskTools, BMCTools
+	own bool // compiled in: see DiskTools, BMCTools, PackageTools
 }
 
 // Expects reports whether an exit code counts as success.

@@ -15,6 +15,7 @@ const (
 	maxStepText     = 1024
 	maxStepTemplate = 64 << 10
 	maxStepTexts    = 256
+	maxStepPackages = 64
 )
 
 // StepPackagePattern is the pattern of a package with its version, as an input gives it.
@@ -111,8 +112,12 @@ func textFault(a StepArg, text string) string {
 
 func textsFault(of StepType, literal any) string {
 	all, ok := literal.([]string)
-	if !ok || len(all) == 0 || len(all) > maxStepTexts {
-		return fmt.Sprintf("is a list of 1 to %d texts", maxStepTexts)
+	most := maxStepTexts
+	if of == StepPackages {
+		most = maxStepPackages
+	}
+	if !ok || len(all) == 0 || len(all) > most {
+		return fmt.Sprintf("is a list of 1 to %d texts", most)
 	}
 	for _, one := range all {
 		if of == StepPackages && !stepPackage.MatchString(one) {

@@ -29,6 +29,10 @@ type Systemd interface {
 	// Run starts argv as a transient service and does not wait. The service outlives the agent's
 	// own service.
 	Run(ctx context.Context, unit string, argv []string) error
+	// Finish runs a program as a transient service and returns its exit status when it has ended. It
+	// is not bound by what the agent's own service may do, and outlives the agent. If ctx ends first,
+	// the service is stopped.
+	Finish(ctx context.Context, s Service) (exit int, err error)
 	// Sessions counts a user's logind sessions.
 	Sessions(ctx context.Context, uid uint32) (int, error)
 	// EndSessions ends a user's sessions and the user's service manager.
@@ -48,4 +52,13 @@ type UnitRun struct {
 	StartedAt, FinishedAt time.Time // zero: not in this boot
 	ExitStatus            int
 	Result                string // systemd's word: success, exit-code, timeout …
+}
+
+// Service is a program that runs as a transient service.
+type Service struct {
+	Unit    string
+	Argv    []string
+	Env     []string // the whole environment, beside systemd's own variables
+	Output  string   // the file that gets what it prints, in place of an earlier content
+	Timeout time.Duration
 }

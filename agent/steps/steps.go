@@ -81,6 +81,7 @@ var kinds = map[string]Kind{
 	"service.control":       {Look: unitControlled, Do: controlUnit},
 	CommandKind:             {Check: checkCommand, Do: runCommand},
 	"network.fabric.verify": {Do: verifyFabric},
+	"package.install":       {Look: lookPackages, Do: installPackages},
 }
 
 // Lookup finds the code of a kind.
@@ -95,6 +96,8 @@ func Final(code taskcatalog.Code) bool {
 	case taskcatalog.CodePlanInvalid, taskcatalog.CodeStepUnsupported, taskcatalog.CodeSourceRefused,
 		taskcatalog.CodeDigestMismatch, taskcatalog.CodeArtifactTooBig,
 		command.CodeExecutableRefused, command.CodeExecutableInsecure:
+		return true
+	case CodePackageNotFound, CodePackageConflict, CodePackageUntrusted:
 		return true
 	}
 	return false

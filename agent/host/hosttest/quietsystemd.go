@@ -77,3 +77,7 @@ func (s *Systemd) LingerOff(context.Context, uint32) error { return s.Ask("linge
 func (s *Systemd) Run(_ context.Context, unit string, argv []string) error {
 	return s.Ask(unit + ": " + strings.Join(argv, " "))
 }
+
+func (s *Systemd) Finish(_ context.Context, of host.Service) (int, error) {
+	return 0, s.Ask(of.Unit + ": " + strings.Join(of.Argv, " "))
+}

@@ -1,0 +1,72 @@
+package systemd
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/dbus"
+	godbus "github.com/godbus/dbus/v5"
+
+	"github.com/hostler/hostler/agent/host"
+)
+
+// stopPatience bounds how long a service that is no longer wanted may take to end.
+const stopPatience = 2 * time.Minute
+
+// Finish runs a program as a transient service to its end.
+func (b Bus) Finish(ctx context.Context, s host.Service) (exit int, err error) {
+	properties := []dbus.Property{
+		dbus.PropDescription("Hostler: " + s.Argv[0]),
+		dbus.PropExecStart(s.Argv, false),
+		dbus.PropType("oneshot"),
+		{Name: "Environment", Value: godbus.MakeVariant(s.Env)},
+		{Name: "StandardInput", Value: godbus.MakeVariant("null")},
+		{Name: "StandardOutputFileToTruncate", Value: godbus.MakeVariant(s.Output)},
+		{Name: "StandardError", Value: godbus.MakeVariant("inherit")},
+		{Name: "TimeoutStartUSec", Value: godbus.MakeVariant(uint64(s.Timeout.Microseconds()))},
+	}
+	err = units(ctx, func(c *dbus.Conn) error {
+		// A service that failed keeps its state for LastRun, and its name.
+		if err := c.ResetFailedUnitContext(ctx, s.Unit); err != nil && !named(err, "org.freedesktop.systemd1.NoSuchUnit") {
+			return fmt.Errorf("cannot reset %s: %w", s.Unit, err)
+		}
+		ended := make(chan string, 1)
+		if _, err := c.StartTransientUnitContext(ctx, s.Unit, "fail", properties, ended); err != nil {
+			return fmt.Errorf("cannot start %s: %w", s.Unit, err)
+		}
+		select {
+		case result := <-ended:
+			exit, err = finished(ctx, c, s.Unit, result)
+			return err
+		case <-ctx.Done():
+			stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
+			defer cancel()
+			if err := b.Stop(stopping, s.Unit); err != nil {
+				return err
+			}
+			return context.Cause(ctx)
+		}
+	})
+	return exit, err
+}
+
+// finished returns the exit status of a service whose start ended with a result.
+func finished(ctx context.Context, c *dbus.Conn, unit, result string) (int, error) {
+	switch result {
+	case "done":
+		return 0, nil
+	case "failed":
+	default:
+		return -1, fmt.Errorf("%s ended with the result %s (journalctl -u %s)", unit, result, unit)
+	}
+	p, err := c.GetUnitTypePropertiesContext(ctx, unit, "Service")
+	if err != nil {
+		return -1, fmt.Errorf("cannot look at %s: %w", unit, err)
+	}
+	status, ok := p["ExecMainStatus"].(int32)
+	if why, _ := p["Result"].(string); why != "exit-code" || !ok {
+		return -1, fmt.Errorf("%s ended with the result %s (journalctl -u %s)", unit, why, unit)
+	}
+	return int(status), nil
+}
