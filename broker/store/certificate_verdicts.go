@@ -96,11 +96,12 @@ func judgedBy(c *broker.LastCertificate, p *policyInForce, lacks []string) verdi
 }
 
 // judgeCertificate completes the newest certificate of one node. Where the verdict on record is stale, the
-// certificate itself is read. What the certificate of a node with a tenant lacks is not asked.
-func judgeCertificate(ctx context.Context, r sqlkit.Runner, judge JudgeCertificate, h *broker.Handout) error {
+// certificate itself is read, and the new verdict returned. What the certificate of a node with a tenant lacks is
+// not asked.
+func judgeCertificate(ctx context.Context, r sqlkit.Runner, judge JudgeCertificate, h *broker.Handout) (anew *verdict, err error) {
 	all, err := policiesInForce(ctx, r, []string{h.Node.Site})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p := all[h.Node.Site]
 	if p == nil {
@@ -110,17 +111,17 @@ func judgeCertificate(ctx context.Context, r sqlkit.Runner, judge JudgeCertifica
 	err = r.QueryRowContext(ctx, `SELECT certificate_id, policy, lacks, since FROM certificate_verdicts WHERE node_id = $1`, h.Node.ID).
 		Scan(&v.certificateID, &v.policy, sqlkit.ScanJSON(&v.lacks), sqlkit.ScanMicros(&v.since))
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return err
+		return nil, err
 	}
 	if !v.into(h.Certificate, p) || judge == nil || !h.Vacant() {
-		return nil
+		return nil, nil
 	}
 	c, err := cleanCertificate(ctx, r, h.Certificate.ID)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	judgedBy(h.Certificate, p, judge(c.File, p.TurnoverPolicy))
-	return nil
+	v = judgedBy(h.Certificate, p, judge(c.File, p.TurnoverPolicy))
+	return &v, nil
 }
 
 // verdictBatch is how many verdicts a transaction writes.
@@ -171,15 +172,19 @@ func judgeFiles(ctx context.Context, r sqlkit.Runner, judge JudgeCertificate, al
 
 func (t *tx) keepVerdicts(ctx context.Context, all []*judged) error {
 	for _, f := range all {
-		v := f.verdict
-		if _, err := t.ExecContext(ctx, `INSERT INTO certificate_verdicts (node_id, certificate_id, policy, lacks, since, judged_at)
-			VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (node_id) DO UPDATE SET certificate_id = excluded.certificate_id,
-			policy = excluded.policy, lacks = excluded.lacks, since = excluded.since, judged_at = excluded.judged_at`,
-			f.Node.ID, v.certificateID, v.policy, listText(v.lacks), sqlkit.Micros(v.since), sqlkit.Micros(t.now)); err != nil {
+		if err := t.keepVerdict(ctx, f.Node.ID, f.verdict); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (t *tx) keepVerdict(ctx context.Context, nodeID string, v verdict) error {
+	_, err := t.ExecContext(ctx, `INSERT INTO certificate_verdicts (node_id, certificate_id, policy, lacks, since, judged_at)
+		VALUES ($1, $2, $3, $4, $5, $6) ON CONFLICT (node_id) DO UPDATE SET certificate_id = excluded.certificate_id,
+		policy = excluded.policy, lacks = excluded.lacks, since = excluded.since, judged_at = excluded.judged_at`,
+		nodeID, v.certificateID, v.policy, listText(v.lacks), sqlkit.Micros(v.since), sqlkit.Micros(t.now))
+	return err
 }
 
 // policyChanges waits for the placements under way if a change of a policy concerns certificates, and has

@@ -31,7 +31,7 @@ func eachJudging(t *testing.T, f func(t *testing.T, db *store.DB, clock *storete
 	}
 }
 
-func judging(t *testing.T, url string, now func() time.Time, judge store.JudgeCertificate) *store.DB {
+func judging(t testing.TB, url string, now func() time.Time, judge store.JudgeCertificate) *store.DB {
 	t.Helper()
 	db := must(store.Open(ctx, store.Options{URL: url, Now: now, Judge: judge}))(t)
 	t.Cleanup(func() { _ = db.Close() })
@@ -269,6 +269,42 @@ func TestAShorterValidityCountsInListsAndAlerts(t *testing.T) {
 		clock.Advance(10*time.Minute + store.TurnoverWithin - time.Second)
 		is("its own end was not an hour ago", nil, end, 1, changed)
 	})
+}
+
+// The availability on record and the verdict beside it are of one judgement, also if the policy changes between the two
+// looks of a sweep: otherwise the node would be below the policy since the year 1970.
+func TestAPolicyThatChangesDuringASweepLeavesNoOldVerdict(t *testing.T) {
+	for _, engine := range []string{"sqlite", "postgres"} {
+		t.Run(engine, func(t *testing.T) {
+			var db *store.DB
+			var site broker.Site
+			j, clock, during := &purges{}, storetest.NewClock(), false
+			db = judging(t, storetest.URL(t, engine), clock.Now, func(file []byte, p broker.TurnoverPolicy) []string {
+				if during {
+					during = false
+					clock.Advance(time.Minute)
+					ok(t, grade(db, site.ID, "purge"))
+				}
+				return j.lacks(file, p)
+			})
+			site = newSite(t, db, "dc1")
+			n := memberAt(t, db, "gpu-1", "dc1")
+			ok(t, db.SaveBaseline(ctx, admin, n.ID, "sha256:b", []byte("{}"), "test"))
+			must(db.Transition(ctx, admin, n.ID, store.Change{To: broker.Active, By: broker.OwnerOnboarding, Reason: "test"}))(t)
+			certified(t, db, n, "c-1", "r-1", true)
+			during = true
+			must(db.SweepAvailability(ctx))(t)
+			if got := word(t, db, n.ID); during || got != "held certificate_below_policy" {
+				t.Fatalf("the node is %q", got)
+			}
+			if below := must(db.BelowPolicyNodes(ctx))(t); len(below) != 1 || !below[0].Since.Equal(clock.Now()) {
+				t.Errorf("below the policy are %+v at %v", below, clock.Now())
+			}
+			if alone := must(db.LeftAlone(ctx, nil))(t); len(alone) > 0 {
+				t.Errorf("left alone are %+v", alone)
+			}
+		})
+	}
 }
 
 // Another default profile of a site is another policy.

@@ -166,7 +166,7 @@ func (t *tx) renewAvailability(ctx context.Context, nodeID string) (moved bool, 
 	if err != nil {
 		return false, err
 	}
-	h, err := t.handout(ctx, n, t.now)
+	h, err := t.handoutKept(ctx, n)
 	if err != nil {
 		return false, err
 	}

@@ -25,7 +25,29 @@ func (t *tx) handout(ctx context.Context, n broker.Node, now time.Time) (broker.
 	return handout(ctx, t, t.judgeFile, n, now)
 }
 
-func handout(ctx context.Context, r sqlkit.Runner, judge JudgeCertificate, n broker.Node, now time.Time) (h broker.Handout, err error) {
+func handout(ctx context.Context, r sqlkit.Runner, judge JudgeCertificate, n broker.Node, now time.Time) (broker.Handout, error) {
+	h, err := unjudgedHandout(ctx, r, n, now)
+	if err == nil && h.Certificate != nil {
+		_, err = judgeCertificate(ctx, r, judge, &h)
+	}
+	return h, err
+}
+
+// handoutKept is handout, and keeps the verdict if the certificate was judged anew: what follows from the handout
+// and the verdict on record are of one judgement.
+func (t *tx) handoutKept(ctx context.Context, n broker.Node) (broker.Handout, error) {
+	h, err := unjudgedHandout(ctx, t, n, t.now)
+	if err != nil || h.Certificate == nil {
+		return h, err
+	}
+	anew, err := judgeCertificate(ctx, t, t.judgeFile, &h)
+	if err == nil && anew != nil {
+		err = t.keepVerdict(ctx, n.ID, *anew)
+	}
+	return h, err
+}
+
+func unjudgedHandout(ctx context.Context, r sqlkit.Runner, n broker.Node, now time.Time) (h broker.Handout, err error) {
 	h.Node, h.Now = n, now
 	p := &h.Provisions
 	if err := r.QueryRowContext(ctx, `SELECT override_at, `+siteDisabled+`, COALESCE(failures, 0), COALESCE(code, ''), COALESCE(message, ''),
@@ -63,11 +85,6 @@ func handout(ctx context.Context, r sqlkit.Runner, judge JudgeCertificate, n bro
 	}
 	if h.Certificate, err = lastCertificate(ctx, r, n.ID); err != nil {
 		return h, err
-	}
-	if h.Certificate != nil {
-		if err := judgeCertificate(ctx, r, judge, &h); err != nil {
-			return h, err
-		}
 	}
 	h.Devices, err = devices(ctx, r, n.ID)
 	return h, err
