@@ -75,3 +75,47 @@ func benchmarkPlacement(b *testing.B, engine, silentBelow string, askers int, or
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "reservations/s")
 	b.ReportMetric(float64(times[len(times)*99/100].Microseconds())/1000, "p99-ms")
 }
+
+// BenchmarkPlacementAfterAStricterPolicy measures a request that finds none of 10,000 free nodes fit, because a stricter
+// policy accepts none of their certificates: before the leading broker has judged them, as a ratio to afterwards.
+func BenchmarkPlacementAfterAStricterPolicy(b *testing.B) {
+	for _, engine := range storetest.Engines {
+		b.Run(engine, func(b *testing.B) {
+			j, clock := &purges{}, storetest.NewClock()
+			db := judging(b, storetest.URL(b, engine), clock.Now, j.lacks)
+			s := newSite(b, db, "dc0")
+			offered(b, db, "h100")
+			first := stock(b, db, "h100", "dc0", 1)[0]
+			certified(b, db, first, "c-0", "r-0", true)
+			for i := range 9_999 {
+				name := fmt.Sprintf("bench-%05d", i)
+				must(db.CreateNode(ctx, admin, store.NewNode{
+					ID: "n-" + name, Hostname: name, Site: "dc0", SKU: "h100", Bootstrap: "command", TokenHash: "hash-" + name,
+					TokenExpires: db.Now().Add(time.Hour),
+				}))(b)
+			}
+			ok(b, store.Exec(ctx, db, `UPDATE nodes SET status = 'active', last_contact_at = `+fmt.Sprint(db.Now().Add(time.Minute).UnixMicro())))
+			ok(b, store.Exec(ctx, db, `INSERT INTO clean_certificates (id, run_id, node_id, site, mode, node_epoch, allocation_id, meets_policy, shortfalls, digest, issued_at, valid_until, file)
+				SELECT 'c-' || n.id, 'r-' || n.id, n.id, 'dc0', mode, node_epoch, allocation_id, meets_policy, shortfalls, digest, issued_at, valid_until, file
+				FROM clean_certificates CROSS JOIN nodes n WHERE n.id LIKE 'n-bench-%'`))
+			ok(b, grade(db, s.ID, "purge"))
+			asked := 0
+			ask := func() time.Duration {
+				begun := time.Now()
+				for range b.N {
+					asked++
+					_, err := asks(db, fmt.Sprint("a-", asked), "h100", 1)
+					refused(b, err, "sku_unavailable")
+				}
+				return time.Since(begun)
+			}
+			b.ResetTimer()
+			unjudged := ask()
+			b.StopTimer()
+			read := j.calls.Load()
+			must(db.SweepAvailability(ctx))(b)
+			b.ReportMetric(float64(unjudged)/float64(ask()), "times-judged")
+			b.ReportMetric(float64(read)/float64(b.N), "files/op")
+		})
+	}
+}

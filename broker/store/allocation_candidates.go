@@ -209,7 +209,8 @@ func (p *placement) judge(
 	}
 	fleet, err := handouts(ctx, p, nodesWith(ids), p.clock())
 	if err == nil {
-		err = judgeFiles(ctx, p, p.judgeFile, stale(fleet))
+		unjudged := stale(fleet)
+		err = judgeFiles(ctx, p, p.judges(), unjudged[:min(len(unjudged), p.reads)])
 	}
 	for _, f := range fleet {
 		if len(f.Reasons("", "")) == 0 {
@@ -219,6 +220,22 @@ func (p *placement) judge(
 		}
 	}
 	return free, last, err
+}
+
+// readByPlacement is how many certificates without a verdict by the policy in force a placement reads, beyond those
+// of its nodes. After a change of a policy there may be thousands, until the leading broker has judged them; the
+// nodes of the others count as not judged.
+const readByPlacement = 50
+
+// judges counts the certificates that are read; nil: no more are.
+func (p *placement) judges() JudgeCertificate {
+	if p.judgeFile == nil || p.reads <= 0 {
+		return nil
+	}
+	return func(file []byte, policy broker.TurnoverPolicy) []string {
+		p.reads--
+		return p.judgeFile(file, policy)
+	}
 }
 
 // spots returns the selected nodes in the order of a rank.
@@ -241,6 +258,6 @@ func (p *placement) fits(ctx context.Context, id string) (bool, error) {
 	if err != nil || len(p.policy.Lacks(n.Labels)) > 0 {
 		return false, err
 	}
-	h, err := p.handout(ctx, n, p.clock())
+	h, err := handout(ctx, p, p.judges(), n, p.clock())
 	return err == nil && len(h.Reasons("", "")) == 0, err
 }

@@ -73,6 +73,7 @@ func (t *tx) createAllocation(ctx context.Context, actor broker.Actor, n NewAllo
 		return a, err
 	}
 	p := placement{tx: t, n: n, policy: asks.Placement, offered: s.Offer.Sites, wait: wait}
+	p.reads = readByPlacement + 2*n.Nodes // a node that was judged is judged again with its lock
 	p.looked, p.free = map[string]bool{}, map[string]int{}
 	if err := p.heedReservations(ctx); err != nil {
 		return a, err
@@ -150,6 +151,7 @@ type placement struct {
 	passedOver bool
 	looked     map[string]bool      // candidates that were judged
 	unfit      bool                 // a locked node did not fit
+	reads      int                  // certificates that may be read, see readByPlacement
 	reserved   []broker.Reservation // of the SKU, in force
 	held       []broker.HeldNodes   // of the projects with these reservations
 	free       map[string]int       // by site, see countFree

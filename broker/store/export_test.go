@@ -15,6 +15,9 @@ import (
 // FreezeGate is the number of the lock that a freeze holds alone.
 const FreezeGate = freezeGate
 
+// ReadByPlacement is how many certificates a placement reads.
+const ReadByPlacement = readByPlacement
+
 // LeadLock is the number of the leader's lock.
 const LeadLock = leadLock
 
