@@ -79,6 +79,15 @@ func OperationKeys() (names []string) {
 	return names
 }
 
+// Value returns the value of a key; nil: it is not set, or there is no such key.
+func (o OperationOverlay) Value(key string) any {
+	i := slices.IndexFunc(operationKeys, func(k operationKey) bool { return k.Name == key })
+	if i < 0 {
+		return nil
+	}
+	return operationKeys[i].value(o)
+}
+
 // Narrow returns what both overlays permit: what either denies is denied. The order of overlays makes
 // no difference.
 func (o OperationOverlay) Narrow(by OperationOverlay) OperationOverlay {
@@ -262,4 +271,15 @@ func numberOr(n int64, none string) string {
 		return none
 	}
 	return fmt.Sprint(n)
+}
+
+// Beyond returns the first key in which o permits more than another overlay; empty: in none. A key that only
+// the other overlay sets counts.
+func (o OperationOverlay) Beyond(other OperationOverlay) string {
+	for _, k := range operationKeys {
+		if k.value(other) != nil && (k.value(o) == nil || k.widens(o, other) != "") {
+			return k.Name
+		}
+	}
+	return ""
 }

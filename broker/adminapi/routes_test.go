@@ -21,7 +21,7 @@ var update = flag.Bool("update", false, "write the golden files")
 // filled puts plausible values into a path's parameters.
 func filled(path, node string) string {
 	return strings.NewReplacer("{node}", node, "{action}", "quarantine", "{task}", "t-none", "{type}", "node.drain",
-		"{name}", "nobody", "{digest}", strings.Repeat("0", 64),
+		"{name}", "nobody", "{operation_type}", "model.artifact.stage", "{digest}", strings.Repeat("0", 64),
 		"{site}", "no-site", "{profile}", "default", "{override}", "none", "{assignment}", "none", "{sku}", "none",
 		"{organisation}", "none", "{project}", "none", "{allocation}", "alc-none", "{member}", "none",
 		"{onboarding}", "r-none", "{run}", "r-none", "{rollout}", "r-none", "{decommission}", "r-none", "{batch}", "none",

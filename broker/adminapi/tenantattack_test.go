@@ -68,6 +68,9 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 	theirs.holds(t, b, "h100.8gpu")
 	theirs.reserves(t, b, "h100.8gpu", 1)
 	theirs.hook = create(t, b, b.Token, theirs, r.URL).Webhook
+	for _, level := range []string{"/organisations/" + theirs.org.ID, "/projects/" + theirs.project.ID} {
+		servertest.Must[api.OperationPolicy](t, b, http.MethodPut, level+"/operation-policies/model.artifact.stage", api.OperationPolicyPut{Policy: api.OperationOverlay{Enabled: new(false)}})
+	}
 	bodies := map[string]any{
 		"/organisations":                             api.OrganisationCreate{Name: "new"},
 		"/organisations/{organisation}/members":      api.MemberAdd{Subject: "eve", Role: "project_viewer"},
@@ -79,6 +82,9 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 		"/members/{member}/keys":                     api.SSHKeyAdd{PublicKey: sshKeyLine(t, "eve")},
 		"/projects/{project}/allocations":            mine.asks("h100.8gpu", 1),
 		"/projects/{project}/webhooks":               api.WebhookCreate{URL: r.URL},
+
+		"/organisations/{organisation}/operation-policies/{operation_type}": api.OperationPolicyPut{Policy: api.OperationOverlay{Enabled: new(true)}},
+		"/projects/{project}/operation-policies/{operation_type}":           api.OperationPolicyPut{Policy: api.OperationOverlay{Enabled: new(true)}},
 
 		"/projects/{project}/allocations/{allocation}/terminals": api.ProjectTerminalStart{Columns: 80, Rows: 24},
 		"/projects/{project}/terminals/{terminal}/tickets":       api.TerminalTicketRequest{Columns: 80, Rows: 24},
@@ -211,7 +217,7 @@ func named(path string, names map[string]string) string {
 	for parameter, name := range names {
 		path = strings.ReplaceAll(path, parameter, name)
 	}
-	return strings.ReplaceAll(path, "{sku}", "h100.8gpu")
+	return strings.NewReplacer("{sku}", "h100.8gpu", "{operation_type}", "model.artifact.stage").Replace(path)
 }
 
 // unnamed is an answer without the names that the caller sent.

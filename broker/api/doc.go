@@ -107,6 +107,13 @@
 //	POST   /projects/{project}/members          MemberAdd → Member
 //	GET    /projects/{project}/quotas           QuotaList         ?cursor= &limit=
 //	PUT    /projects/{project}/quotas/{sku}     QuotaPut → Quota
+//	GET    /operation-policies                  OperationPolicyList  ?cursor= &limit=; of the global level
+//	GET    /operation-policies/{operation_type}      OperationPolicy      {operation_type} has no version, or is * for all
+//	PUT    /operation-policies/{operation_type}      OperationPolicyPut → OperationPolicy
+//	DELETE /operation-policies/{operation_type}      OperationRule        ?reason=
+//	…      /organisations/{organisation}/operation-policies…  the same four, of an organisation
+//	…      /projects/{project}/operation-policies…            the same four, of a project
+//	GET    /projects/{project}/operation-policies/{operation_type}/effective  EffectiveOperationPolicy
 //	GET    /projects/{project}/reservations     ReservationList   ?sku= &ended= &cursor= &limit=
 //	GET    /projects/{project}/reservations/{reservation}  Reservation
 //	GET    /reservations                        PlatformReservationList  ?project= and those of a project's list

@@ -55,6 +55,7 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.RenewAvailability(ctx, []string{n.ID}))(t)
 	must(db.AllocationsWithoutRun(ctx, 10))(t)
 	must(db.AllocationsPastEnd(ctx, 10))(t)
+	must(db.EffectiveOperationPolicy(ctx, broker.Place{OrganisationID: "org-1", ProjectID: "prj-1"}, "model.artifact.stage"))(t)
 	must(db.DueWebhooks(ctx))(t)
 	_, _, err := db.UnlikeOperationDefinitions(ctx, []broker.OperationDefinition{{Operation: "model.stage", Version: "v1"}, {Operation: "gpu.check", Version: "v1"}})
 	ok(t, err)

@@ -66,3 +66,24 @@ func ExampleClient_SetReconcilePolicy() {
 	fmt.Println(policy.Site, policy.MaxSharePercent, len(policy.Rules) > 0)
 	// Output: dc1 10 true
 }
+
+// The policy of operations has three levels, none of which widens another. The effective policy names, for each
+// key, the level that decided it.
+func ExampleClient_SetOperationPolicy() {
+	ctx, c := context.Background(), connect()
+	must(c.CreateOrganisation(ctx, api.OrganisationCreate{Name: "policied"}))
+	must(c.CreateProject(ctx, "policied", api.ProjectCreate{Name: "lab"}))
+	no, hour := false, int64(3600)
+	must(c.SetOperationPolicy(ctx, client.OperationLevel{}, "slurm.node.bootstrap", api.OperationPolicyPut{
+		Policy: api.OperationOverlay{Enabled: &no}, Reason: "not tested yet",
+	}))
+	must(c.SetOperationPolicy(ctx, client.OperationLevel{Project: "policied/lab"}, "slurm.node.bootstrap", api.OperationPolicyPut{
+		Policy: api.OperationOverlay{TimeoutSeconds: &hour},
+	}))
+	e, err := c.EffectiveOperationPolicy(ctx, "policied/lab", "slurm.node.bootstrap")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(*e.Policy.Enabled, e.DecidedBy["enabled"].Level, *e.Policy.TimeoutSeconds, e.DecidedBy["timeout_seconds"].Level)
+	// Output: false global 3600 project
+}

@@ -275,6 +275,10 @@ func (s *search) walk() {
 	}).ID}
 	of["definition"] = []string{"gpu.host.bootstrap@v1"}
 	of["webhook"] = []string{"whk-0123456789abcdef"} // there is none: see adminapi about its secret
+	of["operation_type"] = []string{"model.artifact.stage"}
+	for _, level := range []string{"", "/organisations/acme", "/projects/lab"} {
+		s.send(http.MethodPut, level+"/operation-policies/model.artifact.stage", `{"policy":{"allowed_artifact_sources":["s3:models"]}}`, 200)
+	}
 	query := map[string]string{"/find": "?q=c001", "/allocations/explain": "?sku=h100.8gpu", "/events": "?follow=false&after=0", "/projects/{project}/events": "?follow=false&after=0", "/audit": "?limit=1000", "/nodes/{node}/resolver/explain": "?step=gpu.scrub.overwrite", "/terminal-policy": "?site=dc1"}
 	answered := 0
 	for path, methods := range remote.Paths {

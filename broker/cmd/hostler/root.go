@@ -88,6 +88,7 @@ func nouns(a *app) []*cobra.Command {
 		terminalCommand(a),
 		recordingCommand(a),
 		resolverCommand(a),
+		operationCommand(a),
 		operationDefinitionCommand(a),
 		cleanPolicyCommand(a),
 		agentReleaseCommand(a),
