@@ -60,6 +60,21 @@ type PlannedStep struct {
 	Rerun          bool `json:"rerun,omitempty"` // runs again in a later task of the operation
 }
 
+// Credential returns the scope of a step credential.mint of a type, and the steps that pull with its
+// credential. ok is false if the plan has no such step.
+func (p *OperationPlan) Credential(step, credentialType string) (scope string, pulls []PlannedStep, ok bool) {
+	for _, s := range p.Steps {
+		switch {
+		case s.ID == step:
+			scope, _ = s.With["scope"].Literal.(string)
+			ok = s.Kind == "credential.mint" && s.With["type"].Literal == credentialType && scope != ""
+		case s.With["credential"].From == "steps."+step:
+			pulls = append(pulls, s)
+		}
+	}
+	return scope, pulls, ok
+}
+
 // OperationResult has a row for each attempt of each step, in the order in which they ran.
 type OperationResult struct {
 	Steps []OperationStep `json:"steps" jsonschema:"maxItems=704"`

@@ -258,6 +258,10 @@ var routes = []route{
 	{put, "/registry-credentials/{registry}", admin, "set-registry-credential", "store an account at an OCI registry, after the registry accepted it", jsonRoute((*API).setRegistryCredential)},
 	{drop, "/registry-credentials/{registry}", admin, "remove-registry-credential", "remove an account at an OCI registry and its secret", jsonRoute((*API).removeRegistryCredential)},
 
+	{get, "/source-credentials", admin, "list-source-credentials", "list accounts at sources of artifacts", jsonRoute((*API).listSourceCredentials)},
+	{put, "/source-credentials/{name}", admin, "set-source-credential", "store an account at a source of artifacts", jsonRoute((*API).setSourceCredential)},
+	{drop, "/source-credentials/{name}", admin, "remove-source-credential", "remove an account at a source of artifacts and its secret", jsonRoute((*API).removeSourceCredential)},
+
 	{get, "/terminals", operator, "list-terminals", "list terminal sessions", jsonRoute((*API).listTerminals)},
 	{post, "/terminals", operator, "open-terminal", "open a terminal session on a node", jsonRoute((*API).openTerminal)},
 	{get, "/terminals/{terminal}", operator, "show-terminal", "show a terminal session", jsonRoute((*API).showTerminal)},

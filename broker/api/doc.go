@@ -183,6 +183,9 @@
 //	GET    /registry-credentials                RegistryCredentialList
 //	PUT    /registry-credentials/{registry}     RegistryCredentialPut → RegistryCredential; {registry} is HOST[:PORT]
 //	DELETE /registry-credentials/{registry}     RegistryCredential  ?reason=
+//	GET    /source-credentials                  SourceCredentialList
+//	PUT    /source-credentials/{name}           SourceCredentialPut → SourceCredential
+//	DELETE /source-credentials/{name}           SourceCredential  ?reason=
 //	GET    /terminals                           TerminalList      ?node= &status= &opened_by= &cursor= &limit=
 //	POST   /terminals                           TerminalStart → TerminalTicket
 //	GET    /terminals/{terminal}                Terminal

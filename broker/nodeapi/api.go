@@ -26,10 +26,10 @@ const (
 )
 
 // Minter answers with secrets for tasks. The task's type and the broker's records decide which
-// secrets a task may have, never the task's params. Another credential type is refused with a
+// secrets a task may have, never the node's request. Another credential type is refused with a
 // *broker.Error.
 type Minter interface {
-	Mint(ctx context.Context, task broker.Task, credentialType, keyDigest string) (broker.Minted, error)
+	Mint(ctx context.Context, task broker.Task, ask broker.MintAsk) (broker.Minted, error)
 }
 
 // Config holds the dependencies of an API.

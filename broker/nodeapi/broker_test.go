@@ -80,9 +80,9 @@ func (b *testBroker) advance(d time.Duration) {
 // vault answers any task with a secret, except for the secret of a machine.
 type vault struct{}
 
-func (vault) Mint(_ context.Context, _ broker.Task, credentialType, _ string) (broker.Minted, error) {
-	if credentialType != "oci_pull" {
-		return broker.Minted{}, broker.Errorf(broker.Forbidden, "credential_not_for_task", "cannot mint %s for this task", credentialType)
+func (vault) Mint(_ context.Context, _ broker.Task, ask broker.MintAsk) (broker.Minted, error) {
+	if ask.Type != "oci_pull" {
+		return broker.Minted{}, broker.Errorf(broker.Forbidden, "credential_not_for_task", "cannot mint %s for this task", ask.Type)
 	}
 	return broker.Minted{Secret: "s3cret-of-the-task", Opens: "a door"}, nil
 }

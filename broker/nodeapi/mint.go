@@ -18,7 +18,7 @@ func (a *API) mint(c *call) (any, error) {
 	if err := c.decode(&req); err != nil {
 		return nil, err
 	}
-	req.CredentialType = taskcatalog.Clean(req.CredentialType, 64)
+	req.CredentialType, req.StepID = taskcatalog.Clean(req.CredentialType, 64), taskcatalog.Clean(req.StepID, 64)
 	ctx, id := c.r.Context(), c.r.PathValue("task_id")
 	task, err := a.c.DB.Task(ctx, id)
 	if err == nil && task.NodeID != c.peer.NodeID {
@@ -32,7 +32,7 @@ func (a *API) mint(c *call) (any, error) {
 		return nil, err
 	}
 	m := store.Mint{
-		NodeID: c.peer.NodeID, Epoch: c.peer.Epoch, TaskID: task.ID, Attempt: req.Attempt, Type: req.CredentialType,
+		NodeID: c.peer.NodeID, Epoch: c.peer.Epoch, TaskID: task.ID, Attempt: req.Attempt, Type: req.CredentialType, Step: req.StepID,
 		Request: request,
 	}
 	if err := a.c.DB.BeginMint(ctx, m); err != nil {
@@ -44,7 +44,7 @@ func (a *API) mint(c *call) (any, error) {
 	}
 	// The secret is made before the mint is recorded, so that an unreachable vault costs no
 	// attempt. The secret is given out only after the record.
-	made, err := a.c.Minter.Mint(ctx, task, req.CredentialType, key)
+	made, err := a.c.Minter.Mint(ctx, task, broker.MintAsk{Type: req.CredentialType, Step: req.StepID, KeyDigest: key})
 	if err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
@@ -44,6 +45,11 @@ func (p *Pulls) Of(ctx context.Context, task broker.Task) (broker.Minted, error)
 		return broker.Minted{}, broker.Errorf(broker.Refused, "registry_plain_http",
 			"cannot mint a pull token for task %s: release %s is published with --plain-http, and the credential of registry %s is for TLS (publish the release again without --plain-http)", task.ID, r.Version, host)
 	}
+	return p.token(ctx, record, repository, "pull "+r.Reference+"@"+r.Digest)
+}
+
+// token asks the registry for a token that permits to pull a repository. opens is for the audit log.
+func (p *Pulls) token(ctx context.Context, record broker.RegistryCredential, repository, opens string) (broker.Minted, error) {
 	account, err := accountOf(ctx, p.Secrets, record)
 	if err != nil {
 		return broker.Minted{}, err
@@ -53,7 +59,17 @@ func (p *Pulls) Of(ctx context.Context, task broker.Task) (broker.Minted, error)
 		return broker.Minted{}, err
 	}
 	secret, err := json.Marshal(taskcatalog.OCIPullCredential{Token: made.text})
-	return broker.Minted{Secret: string(secret), Expires: made.expires, Opens: "pull " + r.Reference + "@" + r.Digest}, err
+	return broker.Minted{Secret: string(secret), Expires: made.expires, Opens: opens}, err
+}
+
+// task returns the task as this broker signed it.
+func (p *Pulls) task(task broker.Task) (*taskcatalog.Task, error) {
+	signed, err := p.Signed(task.Envelope)
+	if err != nil || signed.TaskID != task.ID || signed.NodeID != task.NodeID || signed.NodeEpoch != task.NodeEpoch ||
+		signed.Type != task.Type {
+		return nil, errors.New("the task differs from what this broker signed")
+	}
+	return signed, nil
 }
 
 // release returns the release of a task, if the record matches the task.
@@ -62,10 +78,9 @@ func (p *Pulls) release(ctx context.Context, task broker.Task) (store.AgentRelea
 		return store.AgentRelease{}, broker.Errorf(broker.Forbidden, "credential_refused", "cannot mint a pull token for task %s: %s",
 			task.ID, why)
 	}
-	signed, err := p.Signed(task.Envelope)
-	if err != nil || signed.TaskID != task.ID || signed.NodeID != task.NodeID || signed.NodeEpoch != task.NodeEpoch ||
-		signed.Type != task.Type {
-		return refuse("the task differs from what this broker signed")
+	signed, err := p.task(task)
+	if err != nil {
+		return refuse(err.Error())
 	}
 	var u taskcatalog.SelfUpdateParams
 	if json.Unmarshal(signed.Params, &u) != nil || u.Manifest == nil || u.Source == nil ||

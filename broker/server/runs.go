@@ -10,6 +10,7 @@ import (
 	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
 	"github.com/hostler/hostler/broker/allocation"
 	allocationrecords "github.com/hostler/hostler/broker/allocation/records"
+	"github.com/hostler/hostler/broker/artifactsource"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/onboarding"
 	onboardingrecords "github.com/hostler/hostler/broker/onboarding/records"
@@ -61,12 +62,16 @@ func kinds(l *onboarding.Chains, t *turnover.Chains, n *agentrecords.Nodes, a *a
 	return append(all, (&rollout.Chains{Nodes: rolloutrecords.Nodes{Nodes: n}}).Rollout())
 }
 
-// minter mints secrets for tasks: a pull token from its registry, and a machine's token from its
-// MAAS, or from the stored copy if MAAS does not answer.
+// minter mints secrets for tasks: a pull token from its registry, a machine's token from its MAAS, or
+// from the stored copy if MAAS does not answer, and a credential of a source of artifacts.
 func (s *Server) minter() *secrets.Minter {
 	tokens := &onboardingrecords.MachineTokens{DB: s.db, Sites: s.sites}
 	pulls := &registry.Pulls{Records: s.db, Secrets: s.secrets, Client: s.registries, Signed: s.signed}
-	return &secrets.Minter{Keeper: s.secrets, Now: s.c.Now, PullToken: pulls.Of, MachineToken: tokens.Of, TerminalToken: s.terminalToken}
+	sources := &artifactsource.Mints{Records: s.db, Secrets: s.secrets, Signed: s.signed, Now: s.c.Now}
+	return &secrets.Minter{
+		Keeper: s.secrets, Now: s.c.Now, PullToken: pulls.Of, MachineToken: tokens.Of, TerminalToken: s.terminalToken,
+		StepPullToken: pulls.OfStep, SourceCredential: sources.Of,
+	}
 }
 
 // signed reads and verifies a task that this broker signed.

@@ -168,6 +168,56 @@ func TestATaskAsksForASecretAFewTimes(t *testing.T) {
 	})
 }
 
+// A step asks again when its credential has expired: each request gets one, and the same request after a lost
+// answer gets it again. The number is bounded.
+func TestAStepOfAnOperationAsksAgain(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := newMember(t, db, "one")
+		k := enqueue(t, db, n, taskcatalog.LaneExclusive)
+		claim(t, db, n, k.ID)
+		tries := 0
+		mint := func(credentialType, step, request string) error {
+			tries++
+			m := store.Mint{NodeID: n.ID, Epoch: n.Epoch, TaskID: k.ID, Attempt: 1, Type: credentialType, Step: step, Request: request}
+			if err := db.BeginMint(ctx, m); err != nil {
+				return err
+			}
+			return db.RecordMint(ctx, m, "read models/a.bin")
+		}
+		ok(t, mint("s3_read", "key", "r1"))
+		ok(t, mint("s3_read", "key", "r1"))
+		ok(t, mint("s3_read", "key", "r2"))
+		ok(t, mint("s3_read", "other", "r1"))
+		ok(t, mint("cluster_join_token", "join", "r3"))
+		refused(t, mint("cluster_join_token", "join", "r3"), "already_minted") // consumed by its use
+		rows := must(db.ListAudit(ctx, store.AuditFilter{Subject: "task/" + k.ID, Newest: true}))(t)
+		if got := string(rows[1].After); !strings.Contains(got, `"step":"join"`) || !strings.Contains(got, "models/a.bin") || strings.Contains(got, "r3") {
+			t.Errorf("the audit log says %s", got)
+		}
+		for tries <= 64 {
+			if err := mint("s3_read", "key", fmt.Sprint("q", tries)); err != nil {
+				t.Fatalf("try %d: %v", tries, err)
+			}
+		}
+		for tries < 1000 {
+			err := mint("s3_read", "key", fmt.Sprint("q", tries))
+			switch broker.AsError(err).Code {
+			case "mint_too_soon":
+				for range 2 {
+					clock.Advance(30 * time.Second)
+					_, _, err := db.RecordProgress(ctx, n.ID, k.ID, 1, broker.Progress{})
+					ok(t, err)
+				}
+			case "mint_tries_spent":
+				return
+			default:
+				ok(t, err)
+			}
+		}
+		t.Error("a node may ask for ever")
+	})
+}
+
 func TestASecretIsMintedOnceWhileTheLeaseHolds(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		n, eve := newMember(t, db, "one"), newMember(t, db, "eve")

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -16,6 +17,10 @@ import (
 const (
 	maxMintTries = 16
 	maxMintPause = time.Minute
+	// An operation asks for each step that needs a secret, and again when one expires in the middle of
+	// a transfer.
+	maxStepTries  = 512
+	freeStepTries = 64 // without a pause
 )
 
 // Mint is a node's request for a secret.
@@ -25,6 +30,7 @@ type Mint struct {
 	TaskID  string
 	Attempt int
 	Type    string
+	Step    string // of an operation's plan; empty: the secret is for the whole task
 	// Request is the node's own id of the request, so that a repeated request after a lost answer
 	// is recognised; empty: no id.
 	Request string
@@ -33,7 +39,40 @@ type Mint struct {
 // repeats reports whether a secret of this type may be given again to the same request. A secret
 // that is consumed by its use, or that permits more than reading the named content, is given once.
 func (m Mint) repeats() bool {
-	return m.Request != "" && m.Type == taskcatalog.CredentialOCIPull
+	switch m.Type {
+	case taskcatalog.CredentialOCIPull, taskcatalog.CredentialS3Read, taskcatalog.CredentialGCSRead, taskcatalog.CredentialHFToken:
+		return m.Request != ""
+	}
+	return false
+}
+
+// key is what is minted once in an attempt: a type of credential for the whole task, or a request of a
+// step.
+func (m Mint) key() string {
+	if m.Step == "" {
+		return m.Type
+	}
+	return m.Type + "/" + m.Step + "/" + m.Request
+}
+
+// audit is what the audit log says of the request.
+func (m Mint) audit(more ...any) json.RawMessage {
+	of := []any{"type", m.Type, "attempt", m.Attempt}
+	if m.Step != "" {
+		of = append(of, "step", m.Step)
+	}
+	return small(append(of, more...)...)
+}
+
+// limit is how often the task may ask, and the pause after this many tries.
+func (m Mint) limit(tries int) (most int, pause time.Duration) {
+	switch {
+	case m.Step == "":
+		return maxMintTries, min(time.Second<<tries, maxMintPause)
+	case tries < freeStepTries:
+		return maxStepTries, 0
+	}
+	return maxStepTries, maxMintPause
 }
 
 // BeginMint reports whether RecordMint would succeed, so that no secret is made in vain, and counts
@@ -49,7 +88,7 @@ func (db *DB) BeginMint(ctx context.Context, m Mint) error {
 		if _, err := t.had(ctx, e, m); err != nil {
 			return err
 		}
-		return t.countMint(ctx, e, m.TaskID)
+		return t.countMint(ctx, e, m)
 	})
 }
 
@@ -58,7 +97,7 @@ func (db *DB) BeginMint(ctx context.Context, m Mint) error {
 func (t *tx) had(ctx context.Context, e broker.AuditEntry, m Mint) (again bool, err error) {
 	var by string
 	err = t.QueryRowContext(ctx, `SELECT request_id FROM mints WHERE task_id = $1 AND attempt = $2 AND credential_type = $3`, m.TaskID,
-		m.Attempt, m.Type).Scan(&by)
+		m.Attempt, m.key()).Scan(&by)
 	switch {
 	case errors.Is(err, sql.ErrNoRows):
 		return false, nil
@@ -73,31 +112,31 @@ func (t *tx) had(ctx context.Context, e broker.AuditEntry, m Mint) (again bool, 
 }
 
 // countMint counts another try of a task, or refuses. e is the audit row of the mint.
-func (t *tx) countMint(ctx context.Context, e broker.AuditEntry, taskID string) error {
+func (t *tx) countMint(ctx context.Context, e broker.AuditEntry, m Mint) error {
 	var tries int
 	var next time.Time
-	err := t.QueryRowContext(ctx, `SELECT tries, next_at FROM mint_tries WHERE task_id = $1`, taskID).Scan(&tries, sqlkit.ScanMicros(&next))
+	err := t.QueryRowContext(ctx, `SELECT tries, next_at FROM mint_tries WHERE task_id = $1`, m.TaskID).Scan(&tries, sqlkit.ScanMicros(&next))
+	most, pause := m.limit(tries)
 	switch {
 	case err != nil && !errors.Is(err, sql.ErrNoRows):
 		return err
-	case tries >= maxMintTries:
+	case tries >= most:
 		return refuse(broker.Errorf(broker.Refused, "mint_tries_spent",
-			"cannot mint a credential for task %s: the task has asked %d times (find out why the requests failed, and enqueue the task again)", taskID, tries), e)
+			"cannot mint a credential for task %s: the task has asked %d times (find out why the requests failed, and enqueue the task again)", m.TaskID, tries), e)
 	case t.now.Before(next):
 		soon := broker.Errorf(broker.TooMany, "mint_too_soon",
-			"cannot mint a credential for task %s: the task has asked %d times and must wait until %s", taskID, tries,
+			"cannot mint a credential for task %s: the task has asked %d times and must wait until %s", m.TaskID, tries,
 			next.UTC().Format(time.RFC3339))
 		soon.RetryAfter = next.Sub(t.now)
 		return refuse(soon, e)
 	}
-	pause := min(time.Second<<tries, maxMintPause)
 	_, err = t.ExecContext(ctx, `INSERT INTO mint_tries (task_id, tries, next_at) VALUES ($1, 1, $2)
-		ON CONFLICT (task_id) DO UPDATE SET tries = mint_tries.tries + 1, next_at = excluded.next_at`, taskID, sqlkit.Micros(t.now.Add(pause)))
+		ON CONFLICT (task_id) DO UPDATE SET tries = mint_tries.tries + 1, next_at = excluded.next_at`, m.TaskID, sqlkit.Micros(t.now.Add(pause)))
 	return err
 }
 
 // RecordMint records that a secret is handed to a node: to a single request for each task, attempt
-// and type, while the node holds the task's lease. Success and refusal are audited, with the scope
+// and type, or to each request of a step, while the node holds the task's lease. Success and refusal are audited, with the scope
 // of the secret but without its value; the store never sees the value. Codes: task_not_found,
 // lease_lost, already_minted.
 func (db *DB) RecordMint(ctx context.Context, m Mint, opens string) error {
@@ -108,7 +147,7 @@ func (db *DB) RecordMint(ctx context.Context, m Mint, opens string) error {
 		}
 		n, err := sqlkit.Changed(t.ExecContext(ctx,
 			`INSERT INTO mints (task_id, attempt, credential_type, at, request_id) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (task_id, attempt, credential_type) DO NOTHING`, m.TaskID, m.Attempt, m.Type, sqlkit.Micros(t.now), m.Request))
+			ON CONFLICT (task_id, attempt, credential_type) DO NOTHING`, m.TaskID, m.Attempt, m.key(), sqlkit.Micros(t.now), m.Request))
 		if err != nil {
 			return err
 		}
@@ -119,7 +158,7 @@ func (db *DB) RecordMint(ctx context.Context, m Mint, opens string) error {
 			}
 		}
 		if opens != "" {
-			e.After = small("type", m.Type, "attempt", m.Attempt, "opens", opens, "again", again)
+			e.After = m.audit("opens", opens, "again", again)
 		}
 		return t.audit(ctx, e)
 	})
@@ -133,7 +172,7 @@ func (t *tx) mayMint(ctx context.Context, m Mint) (e broker.AuditEntry, err erro
 	}
 	e = broker.AuditEntry{
 		Actor: nodeActor(m.NodeID).Name, Action: "credential.mint", Subject: "task/" + m.TaskID, CorrelationID: k.CorrelationID,
-		After: small("type", m.Type, "attempt", m.Attempt),
+		After: m.audit(),
 	}
 	switch {
 	case k.NodeID != m.NodeID:

@@ -56,6 +56,10 @@ func TestNoSecretOfASiteIsAnywhere(t *testing.T) {
 	s.plant("an override's password", "planted-override")
 
 	s.registry()
+	s.send(http.MethodPut, "/source-credentials/models", `{"source":"s3:models","endpoint":"https://s3.example","region":"eu-1","key_id":"AK1","secret":"planted-source","reason":"test"}`, 200)
+	s.plant("a source's secret", "planted-source")
+	s.send(http.MethodPut, "/source-credentials/hub", `{"source":"other:models","secret":"planted-refused-source","reason":"test"}`, 422)
+	s.plant("a refused source's secret", "planted-refused-source")
 
 	// Refused input is not repeated anywhere, either.
 	s.plant("what was refused", "planted-refused")

@@ -25,6 +25,7 @@ var sources = map[string]source{
 	"VERSION":            releaseCandidates,
 	"--release":          releaseCandidates,
 	"REGISTRY":           registryCandidates,
+	"SOURCE-CREDENTIAL":  sourceCandidates,
 	"device SERIAL":      deviceCandidates,
 	"certificate SERIAL": serialCandidates,
 	"token NAME":         tokenCandidates,
@@ -210,6 +211,17 @@ func registryCandidates(ctx context.Context, remote *client.Client, _ []string, 
 	}
 	for _, r := range l.Items {
 		out = append(out, candidate{r.Registry, r.Username})
+	}
+	return out, nil
+}
+
+func sourceCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+	l, err := remote.SourceCredentials(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range l.Items {
+		out = append(out, candidate{s.Name, s.Source})
 	}
 	return out, nil
 }

@@ -38,7 +38,7 @@ func TestOnlyANodeThatARunDeployedGetsItsMachinesToken(t *testing.T) {
 	minter := asking(region)
 	mint := func(nodeID string) (string, string) {
 		t.Helper()
-		got, err := minter.Mint(ctx, broker.Task{ID: "t-1", Type: "node.hw_sync_reseed", NodeID: nodeID}, "maas_machine_token", "")
+		got, err := minter.Mint(ctx, broker.Task{ID: "t-1", Type: "node.hw_sync_reseed", NodeID: nodeID}, broker.MintAsk{Type: "maas_machine_token"})
 		if err == nil && !got.Expires.After(w.clock.Now()) {
 			t.Errorf("it is good until %v", got.Expires)
 		}
@@ -89,7 +89,7 @@ func TestOnlyANodeThatARunDeployedGetsItsMachinesToken(t *testing.T) {
 		change(&other)
 		elsewhere := &maassim.Region{Now: w.clock.Now}
 		elsewhere.Arrange(other)
-		got, err := asking(elsewhere).Mint(ctx, broker.Task{ID: "t-1", Type: "node.hw_sync_reseed", NodeID: bound}, "maas_machine_token", "")
+		got, err := asking(elsewhere).Mint(ctx, broker.Task{ID: "t-1", Type: "node.hw_sync_reseed", NodeID: bound}, broker.MintAsk{Type: "maas_machine_token"})
 		if code(err) != "secret_not_found" || elsewhere.APIKey() != region.APIKey() {
 			t.Errorf("a node whose machine is %s got %d bytes, %v", name, len(got.Secret), err)
 		}
@@ -123,11 +123,11 @@ func TestOnlyANodeThatARunDeployedGetsItsMachinesToken(t *testing.T) {
 		if err := w.Secrets.Delete(ctx, "nodes/"+bound+"/maas-machine-token"); err != nil && code(err) != "secret_not_found" {
 			t.Fatal(err)
 		}
-		if got, err := asking(region).Mint(ctx, broker.Task{ID: "t-3", Type: "node.hw_sync_reseed", NodeID: bound}, "maas_machine_token", ""); code(err) != want {
+		if got, err := asking(region).Mint(ctx, broker.Task{ID: "t-3", Type: "node.hw_sync_reseed", NodeID: bound}, broker.MintAsk{Type: "maas_machine_token"}); code(err) != want {
 			t.Errorf("reimaged, and marked by %s, it gets %d bytes, %v", run, len(got.Secret), err)
 		}
 	}
-	if got, err := minter.Mint(ctx, broker.Task{ID: "t-2", Type: "node.drain", NodeID: bound}, "maas_machine_token", ""); code(err) != "credential_refused" {
+	if got, err := minter.Mint(ctx, broker.Task{ID: "t-2", Type: "node.drain", NodeID: bound}, broker.MintAsk{Type: "maas_machine_token"}); code(err) != "credential_refused" {
 		t.Errorf("another task got %d bytes, %v", len(got.Secret), err)
 	}
 }
