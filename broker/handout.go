@@ -48,6 +48,8 @@ type LastCertificate struct {
 	// while nobody has the node.
 	Lacks      []string
 	LacksSince time.Time // since the policy asks for that
+	// PolicyStands: the policy in force has not changed since the certificate was issued.
+	PolicyStands bool
 	// Unjudged: nobody has judged the certificate by the policy in force yet, so Lacks says nothing.
 	Unjudged bool
 }
@@ -180,6 +182,12 @@ func (h Handout) Unused() bool {
 	return !slices.ContainsFunc(h.Occupants, func(o Occupant) bool { return o.Live() || !o.EndedAt.Before(h.OverrideAt) })
 }
 
+// EndsTheSame reports whether another turnover would end as the last one did: its certificate fell short, and
+// neither the policy nor the tenants have changed since. None begins without a person.
+func (h Handout) EndsTheSame() bool {
+	return h.Certificate != nil && !h.Certificate.MeetsPolicy && h.Certificate.PolicyStands && h.Unused()
+}
+
 // Vacant reports whether the node is unused and no allocation holds it. What a certificate lacks by the
 // policy in force counts only then.
 func (h Handout) Vacant() bool { return h.Unused() && h.ClaimedBy == "" }
@@ -189,9 +197,11 @@ func (h Handout) Vacant() bool { return h.Unused() && h.ClaimedBy == "" }
 func (h Handout) machine() (all []Reason) {
 	add := h.reasonAppender(&all)
 	if c := h.Certificate; c != nil && !c.MeetsPolicy && !c.IssuedAt.Before(h.OverrideAt) {
-		add("certificate_falls_short", "read which requirements it misses (hostler certificate get "+c.ID+
-			"), meet them, then resume the turnover or start another",
-			"certificate %s does not meet the policy: %s", c.ID, strings.Join(c.Shortfalls, ", "))
+		next := "read which requirements it misses (hostler certificate get " + c.ID + "), meet them, then resume the turnover or start another"
+		if h.EndsTheSame() {
+			next += "; none begins by itself while the policy is the same"
+		}
+		add("certificate_falls_short", next, "certificate %s does not meet the policy: %s", c.ID, strings.Join(c.Shortfalls, ", "))
 	}
 	missing, unexpected := WrongDevices(h.Devices)
 	if c := h.Certificate; c != nil && h.Unused() && !h.Now.Before(c.ValidUntil) && !c.endedBefore(h.OverrideAt) {

@@ -65,6 +65,7 @@ type verdict struct {
 // into completes a node's newest certificate by the policy in force, as far as the verdict on record
 // goes. stale: the verdict is of another certificate or by another policy.
 func (v verdict) into(c *broker.LastCertificate, p *policyInForce) (stale bool) {
+	c.PolicyStands = p.since.Before(c.IssuedAt)
 	if until := c.IssuedAt.Add(p.valid()); until.Before(c.ValidUntil) {
 		c.ShortenedAt = p.since
 		if c.ValidUntil.Before(p.since) {

@@ -68,7 +68,7 @@ func RenewAt(nodeID string, c broker.LastCertificate) time.Time {
 // AutomaticRequest is the request for the turnover of a node that its tenants have left, or whose
 // certificate has run out, or soon does (RenewAt), or no longer suffices by a stricter policy, in a mode
 // whose certificate can meet the policy. False: the node does not wait for a turnover alone, or needs
-// a reimage and is no machine of MAAS.
+// a reimage and is no machine of MAAS, or its last turnover ended below the policy in force.
 func AutomaticRequest(h broker.Handout, at Place, past Past) (Request, bool) {
 	against := h.Reasons("", "")
 	due := len(against) == 0 && h.Certificate != nil && !h.Now.Before(RenewAt(h.Node.ID, *h.Certificate))
@@ -78,7 +78,7 @@ func AutomaticRequest(h broker.Handout, at Place, past Past) (Request, bool) {
 		}
 		due = due || slices.Contains(begins, r.Code)
 	}
-	if !due {
+	if !due || h.EndsTheSame() {
 		return Request{}, false
 	}
 	c := Choose(h.Node, at, h.Occupants, past)

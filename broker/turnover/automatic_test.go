@@ -91,6 +91,15 @@ func TestOnlyANodeThatWaitsForItIsTurnedOver(t *testing.T) {
 			h.Occupants = nil
 			h.Certificate = &broker.LastCertificate{ID: "c-1", MeetsPolicy: true, IssuedAt: h.Now, ValidUntil: h.Now.Add(time.Hour), Unjudged: true}
 		}, false},
+		"its certificate ran out, and fell short by the policy of now": {func(h *broker.Handout) {
+			h.Occupants, h.Certificate = nil, &broker.LastCertificate{ID: "c-1", ValidUntil: h.Now, PolicyStands: true}
+		}, false},
+		"its certificate ran out, and fell short by another policy": {func(h *broker.Handout) {
+			h.Occupants, h.Certificate = nil, &broker.LastCertificate{ID: "c-1", ValidUntil: h.Now}
+		}, true},
+		"its certificate fell short by the policy of now, and a tenant has left since": {func(h *broker.Handout) {
+			h.Certificate = &broker.LastCertificate{ID: "c-1", ValidUntil: h.Now, PolicyStands: true}
+		}, true},
 		"its certificate lasts": {func(h *broker.Handout) {
 			h.Occupants, h.Certificate = nil, &broker.LastCertificate{ID: "c-1", MeetsPolicy: true, IssuedAt: h.Now.Add(-69 * time.Hour), ValidUntil: h.Now.Add(31 * time.Hour)}
 		}, false},
