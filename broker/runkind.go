@@ -38,6 +38,7 @@ const (
 	ProvisionKind  = "allocation.provision"
 	ReleaseKind    = "allocation.release"
 	RolloutKind    = "agent.rollout"
+	OperationKind  = "operation.execution"
 )
 
 // NoSite stands for the site of a run whose nodes have none, or are of several. No site has this
@@ -61,6 +62,7 @@ var RunKinds = []RunKind{
 	{Name: ReleaseKind, Noun: "run", TerminalsStay: true},
 	{Name: AgentKinds, Noun: "node agent-lifecycle", TerminalsStay: true},
 	{Name: RolloutKind, Noun: "rollout", OwnActions: true},
+	{Name: OperationKind, Noun: "run", TerminalsStay: true},
 }
 
 // RunKindOf returns the row of a run's kind. A kind without a row belongs to another release of

@@ -23,6 +23,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/operation"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
@@ -106,13 +107,15 @@ var eventConstants = map[string]string{
 	"ProvisioningRequestedEvent": store.ProvisioningRequestedEvent, "ProvisioningActiveEvent": store.ProvisioningActiveEvent,
 	"ProvisioningFailedEvent": store.ProvisioningFailedEvent, "ReleasingRequestedEvent": store.ReleasingRequestedEvent,
 	"ReleasingCompletedEvent": store.ReleasingCompletedEvent, "ReleaseFailedEvent": store.ReleaseFailedEvent,
-	"WebhookDisabledEvent": store.WebhookDisabledEvent,
-	"UsageStartedEvent":    store.UsageStartedEvent, "UsageEndedEvent": store.UsageEndedEvent,
+	"WebhookDisabledEvent":    store.WebhookDisabledEvent,
+	"OperationRequestedEvent": store.OperationRequestedEvent, "OperationCompletedEvent": store.OperationCompletedEvent,
+	"OperationFailedEvent": store.OperationFailedEvent, "OperationCanceledEvent": store.OperationCanceledEvent, "ProgressEvent": operation.ProgressEvent,
+	"UsageStartedEvent": store.UsageStartedEvent, "UsageEndedEvent": store.UsageEndedEvent,
 	"AgentUpdatedEvent": broker.AgentUpdatedEvent, "AgentUpdateFailedEvent": broker.AgentUpdateFailedEvent, "AgentRolledBackEvent": broker.AgentRolledBackEvent,
 }
 
 // batchless are the kinds of runs that no batch starts.
-var batchless = []string{broker.AgentKinds, broker.RolloutKind, broker.ProvisionKind, broker.ReleaseKind}
+var batchless = []string{broker.AgentKinds, broker.RolloutKind, broker.ProvisionKind, broker.ReleaseKind, broker.OperationKind}
 
 func TestEveryTypeOfEventIsInTheDocument(t *testing.T) {
 	sent := slices.Collect(maps.Values(eventConstants))

@@ -51,8 +51,8 @@ func (k *Keeper) certificates(ctx context.Context) error {
 	}
 }
 
-// history deletes tasks, then runs without any tasks left, then terminal sessions, holds that stop
-// no run, and baselines that no node has.
+// history deletes tasks, then runs without any tasks left, then terminal sessions, operations without
+// their last run, holds that stop no run, and baselines that no node has.
 func (k *Keeper) history(ctx context.Context) (errs error) {
 	keep := k.History.keep()
 	if keep == 0 {
@@ -61,7 +61,7 @@ func (k *Keeper) history(ctx context.Context) (errs error) {
 	old := store.History{Before: k.DB.Now().Add(-keep), Mark: turnover.FollowerOf("")}
 	for _, drop := range []func(context.Context, store.History, store.HistoryPage, int) (*store.HistoryPage, error){
 		k.DB.DropTasks,
-		k.DB.DropRuns, k.DB.DropTerminals,
+		k.DB.DropRuns, k.DB.DropTerminals, k.DB.DropOperations,
 	} {
 		next := &store.HistoryPage{}
 		for next != nil && ctx.Err() == nil {

@@ -14,6 +14,8 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/onboarding"
 	onboardingrecords "github.com/hostler/hostler/broker/onboarding/records"
+	"github.com/hostler/hostler/broker/operation"
+	operationrecords "github.com/hostler/hostler/broker/operation/records"
 	"github.com/hostler/hostler/broker/registry"
 	"github.com/hostler/hostler/broker/rollout"
 	rolloutrecords "github.com/hostler/hostler/broker/rollout/records"
@@ -47,18 +49,21 @@ func (s *Server) openRuns() error {
 	}, MAAS: &redeploying}
 	starts := &turnoverrecords.Starts{DB: s.db}
 	allocations := &allocation.Chains{Records: &allocationrecords.Records{DB: s.db, Queue: s.queue, Starts: starts}}
+	operations := &operation.Chains{Records: &operationrecords.Records{DB: s.db, Queue: s.queue}}
 	s.agents = &agentrecords.Nodes{DB: s.db, Queue: s.queue, Trust: s.trust, Starts: starts}
 	s.runs, err = chain.New(s.db, classes(), chain.Options{Poll: s.c.Often, Grace: stepGrace, Log: s.c.Log.Named("runs")},
-		append(kinds(s.onboarding, turnovers, s.agents, allocations), s.c.Kinds...)...)
+		append(kinds(s.onboarding, turnovers, s.agents, allocations, operations), s.c.Kinds...)...)
 	starts.Runs = s.runs
 	return err
 }
 
 // kinds are all chains of a broker.
-func kinds(l *onboarding.Chains, t *turnover.Chains, n *agentrecords.Nodes, a *allocation.Chains) []chain.Kind {
+func kinds(
+	l *onboarding.Chains, t *turnover.Chains, n *agentrecords.Nodes, a *allocation.Chains, o *operation.Chains,
+) []chain.Kind {
 	all := append([]chain.Kind{l.Onboarding(), l.Adoption()}, t.All()...)
 	all = append(all, (&agentlifecycle.Chains{Nodes: n}).All()...)
-	all = append(all, a.All()...)
+	all = append(append(all, a.All()...), o.All()...)
 	return append(all, (&rollout.Chains{Nodes: rolloutrecords.Nodes{Nodes: n}}).Rollout())
 }
 

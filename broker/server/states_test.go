@@ -15,6 +15,7 @@ import (
 	agentrecords "github.com/hostler/hostler/broker/agentlifecycle/records"
 	"github.com/hostler/hostler/broker/allocation"
 	"github.com/hostler/hostler/broker/onboarding"
+	"github.com/hostler/hostler/broker/operation"
 	"github.com/hostler/hostler/broker/turnover"
 )
 
@@ -34,7 +35,7 @@ func TestAStateOfAnotherShapeIsOfAnotherForm(t *testing.T) {
 		was[f[0]] = [2]string{f[1], f[2]}
 	}
 	var now strings.Builder
-	for _, k := range kinds(new(onboarding.Chains), new(turnover.Chains), new(agentrecords.Nodes), new(allocation.Chains)) {
+	for _, k := range kinds(new(onboarding.Chains), new(turnover.Chains), new(agentrecords.Nodes), new(allocation.Chains), new(operation.Chains)) {
 		c := reflect.ValueOf(k)
 		kind, form := c.FieldByName("Kind").String(), fmt.Sprint(c.FieldByName("Form").Int())
 		marking := c.FieldByName("Marking").Type() // func(*S, string)
@@ -58,7 +59,7 @@ func TestAStateOfAnotherShapeIsOfAnotherForm(t *testing.T) {
 // the row of its kind.
 func TestEachKindOfRunHasARow(t *testing.T) {
 	used := map[string]bool{}
-	for _, k := range kinds(new(onboarding.Chains), new(turnover.Chains), new(agentrecords.Nodes), new(allocation.Chains)) {
+	for _, k := range kinds(new(onboarding.Chains), new(turnover.Chains), new(agentrecords.Nodes), new(allocation.Chains), new(operation.Chains)) {
 		kind := reflect.ValueOf(k).FieldByName("Kind").String()
 		row := broker.RunKindOf(kind)
 		used[row.Name] = true

@@ -62,6 +62,11 @@ func liveClaim(ctx context.Context, r sqlkit.Runner, nodeID string) (a broker.Al
 	return a, err
 }
 
+// NodeClaim returns the allocation that holds a node, without its nodes; an empty allocation: none.
+func (db *DB) NodeClaim(ctx context.Context, nodeID string) (broker.Allocation, error) {
+	return liveClaim(ctx, db.reader(), nodeID)
+}
+
 // claimed returns the nodes of an allocation, ended claims included, ordered by id.
 func claimed(ctx context.Context, r sqlkit.Runner, id string) ([]string, error) {
 	return sqlkit.Collect(ctx, r, func(row sqlkit.Row) (node string, err error) { return node, row.Scan(&node) },

@@ -175,6 +175,14 @@ func (t *tx) applyToRun(ctx context.Context, r chain.Record, effect any) error {
 		err = t.saveMembers(ctx, r.ID, e)
 	case broker.TakeFree:
 		err = t.takeFree(ctx, e.NodeID)
+	case broker.RequestOperation:
+		err = t.requestOperation(ctx, r, e.Operation)
+	case broker.RetryOperation:
+		err = t.retryOperation(ctx, e)
+	case broker.StartOperation:
+		err = t.startOperation(ctx, r, e.ID)
+	case broker.EndOperation:
+		err = t.endOperation(ctx, r, e)
 	default:
 		err = broker.Errorf(broker.Invalid, "effect_unknown", "cannot save run %s: nothing applies a %T", r.ID, effect)
 	}

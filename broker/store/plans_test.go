@@ -71,6 +71,11 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 			must(db.UsageTotals(ctx, f))(t)
 		}
 	}
+	for _, f := range []store.OperationFilter{{ProjectID: "p-1"}, {ProjectID: "p-1", After: "op-1"}, {After: "op-1"}} {
+		mustPage(db.Operations(ctx, f))(t)
+	}
+	refused(t, second(db.ProjectOperation(ctx, "p-1", "op-1")), "operation_not_found")
+	must(db.OperationSteps(ctx, "op-1", "driver", store.StepPlace{Task: 1}, 10))(t)
 	must(db.DenyList(ctx, now))(t)
 	ok(t, db.PlaceHold(ctx, chain.Actor{Name: "system"}, chain.SiteHold{Site: "dc1", Kind: chain.Unreachable}))
 	ok(t, db.LiftHold(ctx, chain.Actor{Name: "system"}, "dc1", chain.Unreachable, ""))

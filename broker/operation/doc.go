@@ -1,0 +1,26 @@
+// Package operation carries out operations: a definition that was bound to inputs becomes one signed task
+// on each node of the target. The main type is Chains.
+//
+// # Model
+//
+// A run has three stages. check_target holds the target against what its project has now; run_task gives
+// each node the task operation.run with the plan, and waits for all; record_result writes what the nodes
+// signed. An attempt of an operation is one run, and a run gives a node one task at most: the task's key
+// does not change when a stage is called again. A retry is a new run with the next attempt of the same
+// plan; nodes go on from the first step that is not done.
+//
+// # Rules
+//
+//   - The target is checked when somebody asks, when the run begins, and whenever run_task is called: also
+//     in the step that signs a task. A target that is not the project's any more withdraws the tasks.
+//   - A refusal or a failed task ends the operation as failed, and never stops the run for a person: a
+//     stopped run would hold the nodes.
+//   - An operation has succeeded only if the task of each node did, and has a good row for each step.
+//   - A cancel is a mark on the operation, which the stages look at. It withdraws the tasks and waits for their
+//     end; an action that cancels the run does the same. If all of them ended well all the same, the
+//     operation has succeeded.
+//   - Rows, code and status of an operation are written in the transaction that ends its last stage.
+//
+// What a node reports is cleaned and bounded before it is kept. The package knows no store: Records is its
+// port, and package records joins both. Package definition reads definitions, package plan binds inputs.
+package operation

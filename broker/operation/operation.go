@@ -1,0 +1,103 @@
+package operation
+
+import (
+	"context"
+	"slices"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/operation/definition"
+	"github.com/hostler/hostler/broker/taskstage"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// TaskType is the type of the task that carries a plan.
+const TaskType = "operation.run"
+
+// Work is the state of a run.
+type Work struct {
+	OperationID string   `json:"operation_id"`
+	Attempt     int      `json:"attempt"`
+	NodeIDs     []string `json:"node_ids"` // of the target, by id
+	// Code and Message say why the tasks are withdrawn, or were never requested.
+	Code    string `json:"code,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Told are the steps that were announced last, by node.
+	Told map[string]string `json:"told,omitempty"`
+}
+
+// refuse notes a refusal. The first one stands.
+func (s *Work) refuse(err *broker.Error) {
+	if s.Code == "" {
+		s.Code, s.Message = err.Code, taskcatalog.Clean(err.Message, 500)
+	}
+}
+
+// Records is the port to the broker's records and to the nodes. A method may be called again with the
+// same arguments, and then changes nothing more.
+type Records interface {
+	taskstage.Tasks
+
+	// Operation reads an operation. Code: operation_not_found.
+	Operation(ctx context.Context, id string) (broker.Operation, error)
+	// Check holds an operation's target against the records as they are now. Codes: those of Fit.
+	Check(ctx context.Context, o broker.Operation) error
+	// Tasks are the tasks that a run asked a node for, with their results.
+	Tasks(ctx context.Context, nodeID, runID string) ([]broker.Task, error)
+}
+
+// Place is what is known of a node of a target.
+type Place struct {
+	Node broker.Node
+	// Claim is the allocation that holds the node, and Live are the tenants' users on the node.
+	Claim string
+	Live  []broker.Occupant
+}
+
+// Fit says whether an operation may begin on its target; nil: it may. at has the nodes of the target in
+// their order; allocation is that of an allocation's operation. A message to a tenant names no node.
+// Codes: operation_target_gone, operation_not_idle, operation_not_drained, allocation_live, node_status,
+// task_type_unsupported, capability_missing.
+func Fit(o broker.Operation, allocation broker.Allocation, at []Place) error {
+	no := func(code, format string, args ...any) error {
+		return broker.Errorf(broker.Refused, code, "cannot carry out "+o.Operation+": "+format, args...)
+	}
+	name := func(n broker.Node) string { return "node " + n.ID }
+	if o.Target == broker.TargetAllocation {
+		name = func(broker.Node) string { return "a node of allocation " + o.AllocationID }
+		switch {
+		case allocation.ProjectID != o.ProjectID || allocation.Status != broker.AllocationActive ||
+			!slices.Equal(allocation.NodeIDs, o.NodeIDs):
+			return no(broker.OperationTargetGone, "allocation %s is not active, or not the project's", o.AllocationID)
+		case o.Safety == definition.SafetyIdle:
+			return no("operation_not_idle", "it needs nodes that no allocation holds, and its target is an allocation")
+		}
+	}
+	for _, p := range at {
+		n := p.Node
+		switch {
+		case p.Claim != o.AllocationID:
+			if o.Target == broker.TargetAllocation {
+				return no(broker.OperationTargetGone, "allocation %s does not hold its nodes any more", o.AllocationID)
+			}
+			return no("allocation_live", "allocation %s holds node %s (its project begins operations on its allocations)", p.Claim, n.ID)
+		case o.Target == broker.TargetNode && len(p.Live) > 0:
+			return no("allocation_live", "%s is on node %s (wait until nobody is)", p.Live[0].Describe(), n.ID)
+		case slices.Contains([]broker.NodeStatus{broker.Deleted, broker.Removing, broker.BootstrapIssued}, n.Status):
+			return no("node_status", "%s is %s", name(n), n.Status)
+		case o.Safety == definition.SafetyDrained && !slices.Contains(outOfService, n.Status):
+			return no("operation_not_drained", "%s is %s, and it needs nodes that are drained (hostler node drain NODE)", name(n), n.Status)
+		case !slices.Contains(n.TaskTypes, TaskType+"@1"):
+			return no("task_type_unsupported", "the agent of %s carries out no operations (it is of an earlier release)", name(n))
+		}
+		for _, key := range sortedKeys(o.Requires) {
+			if v := n.Capabilities[key]; !slices.Contains(o.Requires[key], v) {
+				return no(string(taskcatalog.CodeCapabilityMissing), "%s reports %s %q, and it needs one of %q", name(n), key,
+					taskcatalog.Clean(v, 64), o.Requires[key])
+			}
+		}
+	}
+	return nil
+}
+
+// outOfService are the statuses of a drained node.
+var outOfService = []broker.NodeStatus{broker.Draining, broker.Retired, broker.Quarantined}

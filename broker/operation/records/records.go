@@ -1,0 +1,81 @@
+package records
+
+import (
+	"context"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/operation"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/taskqueue"
+	"github.com/hostler/hostler/broker/taskstage"
+)
+
+// Records is operation.Records over the broker's own parts.
+type Records struct {
+	DB    *store.DB
+	Queue *taskqueue.Queue
+}
+
+var _ operation.Records = (*Records)(nil)
+
+// Request implements taskstage.Tasks.
+func (r *Records) Request(ctx context.Context, t taskstage.Task) (broker.Task, error) {
+	return r.Queue.Request(ctx, t)
+}
+
+// Withdraw implements taskstage.Tasks.
+func (r *Records) Withdraw(ctx context.Context, nodeID, runID, reason string) ([]broker.Task, error) {
+	return r.Queue.Withdraw(ctx, nodeID, runID, reason)
+}
+
+// Operation implements operation.Records.
+func (r *Records) Operation(ctx context.Context, id string) (broker.Operation, error) {
+	return r.DB.Operation(ctx, id)
+}
+
+// Tasks implements operation.Records.
+func (r *Records) Tasks(ctx context.Context, nodeID, runID string) ([]broker.Task, error) {
+	all, _, err := r.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: taskqueue.MaxTasksOfRun})
+	for i, k := range all {
+		if all[i], err = r.DB.Task(ctx, k.ID); err != nil {
+			return nil, err
+		}
+	}
+	return all, err
+}
+
+// Check implements operation.Records.
+func (r *Records) Check(ctx context.Context, o broker.Operation) error {
+	var a broker.Allocation
+	var err error
+	if o.Target == broker.TargetAllocation {
+		if a, err = r.DB.Allocation(ctx, o.AllocationID); err != nil {
+			return err
+		}
+	}
+	at := make([]operation.Place, len(o.NodeIDs))
+	for i, id := range o.NodeIDs {
+		if at[i], err = r.place(ctx, id); err != nil {
+			return err
+		}
+	}
+	return operation.Fit(o, a, at)
+}
+
+func (r *Records) place(ctx context.Context, nodeID string) (p operation.Place, err error) {
+	if p.Node, err = r.DB.Node(ctx, nodeID); err != nil {
+		return p, err
+	}
+	claim, err := r.DB.NodeClaim(ctx, nodeID)
+	if err != nil {
+		return p, err
+	}
+	p.Claim = claim.ID
+	all, err := r.DB.Occupants(ctx, nodeID)
+	for _, o := range all {
+		if o.Live() {
+			p.Live = append(p.Live, o)
+		}
+	}
+	return p, err
+}

@@ -1,0 +1,101 @@
+package records
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/operation"
+	"github.com/hostler/hostler/broker/operation/definition"
+	"github.com/hostler/hostler/broker/operation/plan"
+)
+
+// Order is an operation that somebody asks for.
+type Order struct {
+	Definition  *definition.Definition
+	Inputs      json.RawMessage
+	Project     broker.Project    // zero: an operation of the platform
+	Allocation  broker.Allocation // of a project's operation
+	Node        broker.Node       // of an operation of the platform
+	RequestedBy string
+	Role        string
+	Reason      string
+	Key         string // idempotency key
+}
+
+// New checks an order and makes its operation, which nothing has stored yet. Codes: those of plan.Make and
+// operation.Fit, operation_target_kind.
+func (r *Records) New(ctx context.Context, w Order) (broker.Operation, error) {
+	d := w.Definition
+	o := broker.Operation{
+		ID: broker.NewTenantID(broker.OperationPrefix, r.DB.Now()), Operation: d.ID(), DefinitionDigest: d.Digest(),
+		OrganisationID: w.Project.OrganisationID, ProjectID: w.Project.ID, RequestedBy: w.RequestedBy, Reason: w.Reason,
+		Safety: d.Safety, Requires: d.Requires, IdempotencyKey: w.Key,
+		Target: broker.TargetNode, TargetID: w.Node.ID, Site: w.Node.Site, NodeIDs: []string{w.Node.ID}, Trigger: broker.TriggerAdmin,
+	}
+	if a := w.Allocation; a.ID != "" {
+		o.Target, o.TargetID, o.AllocationID, o.Site, o.NodeIDs = broker.TargetAllocation, a.ID, a.ID, a.Site, a.NodeIDs
+		o.Trigger = broker.TriggerTenant
+	}
+	o.CorrelationID = o.ID
+	if !slices.Contains(d.Targets, string(o.Target)) {
+		return o, broker.Errorf(broker.Refused, "operation_target_kind", "cannot carry out %s on a target of kind %s (its kinds: %s)", d.ID(),
+			o.Target, strings.Join(d.Targets, ", "))
+	}
+	var err error
+	o.Plan, err = plan.Make(d, plan.Request{
+		OperationID: o.ID, Attempt: 1, ProjectID: o.ProjectID, AllocationID: o.AllocationID, Inputs: w.Inputs,
+	})
+	if err != nil {
+		return o, err
+	}
+	return o, r.Check(ctx, o)
+}
+
+// Start is the start of a new operation's run. The operation is stored with it.
+func Start(o broker.Operation, role string) chain.Start {
+	return start(o, 1, chain.Start{
+		RequestedBy: o.RequestedBy, Role: role, Reason: o.Reason, Effects: []any{broker.RequestOperation{Operation: o}},
+	})
+}
+
+// Retry is the start of the next attempt of an operation. Codes: transition_refused, operation_attempts, and
+// those of operation.Fit.
+func (r *Records) Retry(ctx context.Context, o broker.Operation, by chain.Actor, reason string) (chain.Start, error) {
+	if err := broker.TransitionOperation(o, broker.OperationQueued, broker.OperationRequester); err != nil {
+		return chain.Start{}, err
+	}
+	if err := r.Check(ctx, o); err != nil {
+		return chain.Start{}, err
+	}
+	return start(o, o.Attempt+1, chain.Start{
+		RequestedBy: by.Name, Role: by.Role, Reason: reason,
+		Effects: []any{broker.RetryOperation{ID: o.ID, RunID: runID(o.ID, o.Attempt+1), By: by.Name, Reason: reason}},
+	}), nil
+}
+
+// start completes a start. No two runs have one operation or one node: a run on a node that no allocation
+// holds keeps the node from being handed out, and a run on an allocation leaves the node to its release.
+func start(o broker.Operation, attempt int, s chain.Start) chain.Start {
+	s.ID, s.Kind, s.Site, s.Subject = runID(o.ID, attempt), broker.OperationKind, cmp.Or(o.Site, broker.NoSite), "operation/"+o.ID
+	s.CorrelationID = o.CorrelationID
+	s.State = operation.Work{OperationID: o.ID, Attempt: attempt, NodeIDs: o.NodeIDs}
+	s.Locks = []string{"operation/" + o.ID}
+	for _, id := range o.NodeIDs {
+		s.Locks = append(s.Locks, "operation/"+id)
+		if o.Target == broker.TargetNode {
+			s.Locks = append(s.Locks, "node/"+id)
+		}
+	}
+	return s
+}
+
+func runID(operationID string, attempt int) string { return fmt.Sprintf("%s-%d", operationID, attempt) }
+
+// OfRun is the id of the operation that a run carries out.
+func OfRun(run string) string { return run[:max(strings.LastIndexByte(run, '-'), 0)] }
