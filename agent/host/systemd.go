@@ -13,6 +13,8 @@ type Systemd interface {
 	Start(ctx context.Context, unit string) error
 	// Restart starts a unit that does not run.
 	Restart(ctx context.Context, unit string) error
+	// Reboot asks for a restart of the machine, and does not wait.
+	Reboot(ctx context.Context) error
 	// State returns what systemd says of a unit, in systemd's words.
 	State(ctx context.Context, unit string) (UnitState, error)
 	// Active reports whether the unit is active or activating.

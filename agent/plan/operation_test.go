@@ -3,7 +3,6 @@ package plan
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -39,78 +38,6 @@ func TestStepsRunInTheirOrderAndGiveWhatLaterOnesBind(t *testing.T) {
 	row := e.result.Steps[0]
 	if row.Output != "/etc/demo/a/b.conf" || row.Bytes != 10 || !strings.HasPrefix(row.Digest, "sha256:") || row.AttemptNumber != 1 || row.StepKind != "file.render" {
 		t.Errorf("%+v", row)
-	}
-}
-
-// At every boundary of every step the process ends, and another goes on. The operation ends once, and
-// each step has one row that succeeded. A step is done at most once more than it was proven.
-func TestAProcessThatEndsAnywhereIsFollowedByOneThatEndsTheOperation(t *testing.T) {
-	for _, attempts := range []int{1, 2} {
-		for boundary := 1; ; boundary++ {
-			l := newLab(t)
-			needsRoot(t)
-			p := aPlan(t, `[`+aFile+`,{"id":"up","kind":"service.control","with":{"unit":"demo.service","action":"start"}},
-				{"id":"again","kind":"service.control","with":{"unit":"demo.service","action":"restart"}},
-				{"id":"mark","kind":"gpu.runtime.check"},{"id":"end","kind":"gpu.driver.validate"}]`)
-			for i := range p.Steps {
-				p.Steps[i].Attempts = attempts
-			}
-			marked := 0
-			l.kinds["gpu.runtime.check"] = gives("", &marked)
-			l.kinds["gpu.driver.validate"] = gives("", new(int))
-			l.systemd.OnStart = func(unit string) error { l.systemd.On = map[string]bool{unit: true}; return nil }
-			passed, where := 0, ""
-			pass := func(what string) {
-				if passed++; passed == boundary {
-					where = what
-					crash()
-				}
-			}
-			l.book.put = func(done bool) error { pass(fmt.Sprintf("write %t", done)); return nil }
-			for _, s := range p.Steps {
-				k, _ := l.kind(s.Kind)
-				do := k.Do
-				k.Do = func(ctx context.Context, s *steps.Step) (steps.Proof, error) {
-					pass("before " + s.ID)
-					proof, err := do(ctx, s)
-					pass("after " + s.ID)
-					return proof, err
-				}
-				l.kinds[s.Kind] = k
-			}
-			first := l.run(t.Context(), "t-1", p)
-			if !first.crashed {
-				if passed < 20 {
-					t.Fatalf("only %d boundaries", passed)
-				}
-				break
-			}
-			second := l.run(t.Context(), "t-1", p)
-			name := fmt.Sprintf("%d attempts, %s, boundary %d: %s", attempts, where, boundary, story(second))
-			succeeded, failed := map[string]int{}, 0
-			for _, r := range second.result.Steps {
-				switch {
-				case r.Status == taskcatalog.StepSucceeded:
-					succeeded[r.ID]++
-				case r.Status == taskcatalog.StepFailed && r.ErrorCode == taskcatalog.CodeStepInterrupted:
-					failed++
-				default:
-					t.Errorf("%s: %+v", name, r)
-				}
-			}
-			if failed > 1 || marked > 2 {
-				t.Errorf("%s: a step was done %d times", name, marked)
-			}
-			if attempts == 1 && failed == 1 { // nothing proves that the interrupted attempt had succeeded
-				if taskcatalog.CodeOf(second.err, "") != taskcatalog.CodeStepFailed {
-					t.Errorf("%s: %v", name, second.err)
-				}
-				continue
-			}
-			if second.err != nil || len(succeeded) != len(p.Steps) || slices.Contains([]int{succeeded["conf"], succeeded["up"], succeeded["mark"]}, 2) {
-				t.Errorf("%s: %v", name, second.err)
-			}
-		}
 	}
 }
 

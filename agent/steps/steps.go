@@ -77,11 +77,18 @@ type Kind struct {
 
 // kinds is the index of the package: one line a kind.
 var kinds = map[string]Kind{
-	"file.render":           {Check: checkTemplate, Look: renderedFile, Do: renderFile},
-	"service.control":       {Look: unitControlled, Do: controlUnit},
-	CommandKind:             {Check: checkCommand, Do: runCommand},
-	"network.fabric.verify": {Do: verifyFabric},
-	"package.install":       {Look: lookPackages, Do: installPackages},
+	"credential.mint":             {Do: mintCredential},
+	"health.check":                {Check: checkHealthTarget, Do: health},
+	"host.reboot":                 {Look: rebooted, Do: reboot},
+	"gpu.driver.validate":         {Do: checkGPU},
+	"gpu.runtime.check":           {Do: checkGPU},
+	"gpu.fabric.verify":           {Do: checkGPU},
+	"gpu.container_runtime.check": {Do: checkGPU},
+	"file.render":                 {Check: checkTemplate, Look: renderedFile, Do: renderFile},
+	"service.control":             {Look: unitControlled, Do: controlUnit},
+	CommandKind:                   {Check: checkCommand, Do: runCommand},
+	"network.fabric.verify":       {Do: verifyFabric},
+	"package.install":             {Look: lookPackages, Do: installPackages},
 }
 
 // Lookup finds the code of a kind.

@@ -105,6 +105,16 @@ func (Bus) Active(ctx context.Context, unit string) (active bool, err error) {
 	return active, err
 }
 
+// Reboot asks systemd to restart the machine, as systemctl reboot does, and does not wait.
+func (Bus) Reboot(ctx context.Context) error {
+	return units(ctx, func(c *dbus.Conn) error {
+		if _, err := c.StartUnitContext(ctx, "reboot.target", "replace-irreversibly", nil); err != nil {
+			return fmt.Errorf("cannot restart the machine: %w", err)
+		}
+		return nil
+	})
+}
+
 // State returns what systemd says of a unit. A unit without a file is inactive.
 func (Bus) State(ctx context.Context, unit string) (s host.UnitState, err error) {
 	err = units(ctx, func(c *dbus.Conn) error {

@@ -14,10 +14,12 @@ type Systemd struct {
 	Asked []string
 	// start returns the result of starting a unit; nil: the unit runs.
 	OnStart func(unit string) error
-	Runs    map[string]host.UnitRun
-	On      map[string]bool
-	Enabled map[string]bool
-	Main    map[string]int // main processes
+	// OnReboot returns the result of asking for a restart of the machine.
+	OnReboot func() error
+	Runs     map[string]host.UnitRun
+	On       map[string]bool
+	Enabled  map[string]bool
+	Main     map[string]int // main processes
 	// files are the files of each unit: first the defining file, then additions. Without an entry a
 	// unit is the file below /usr/lib.
 	UnitFiles map[string][]string
@@ -35,6 +37,13 @@ func (s *Systemd) Start(_ context.Context, unit string) error {
 }
 
 func (s *Systemd) Restart(_ context.Context, unit string) error { return s.Ask("restart " + unit) }
+
+func (s *Systemd) Reboot(context.Context) error {
+	if s.OnReboot != nil {
+		return errors.Join(s.Ask("reboot"), s.OnReboot())
+	}
+	return s.Ask("reboot")
+}
 
 func (s *Systemd) State(_ context.Context, unit string) (host.UnitState, error) {
 	state := host.UnitState{Active: "inactive", Enabled: "disabled"}

@@ -1,0 +1,68 @@
+package steps
+
+import (
+	"context"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/agent/command"
+	"github.com/hostler/hostler/agent/host/hosttest"
+	"github.com/hostler/hostler/agent/resolver"
+	profiles "github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const gpuProfiles = `hardware_profiles:
+  - name: nvidia
+    match: {gpu.vendor: nvidia}
+    overrides:
+      gpu.driver.validate: good
+      gpu.runtime.check: bad
+      gpu.fabric.verify: builtin:none
+  - name: other
+    match: {}
+    overrides: {}
+command_profiles:
+  - {id: good, command: /usr/bin/good, user: root, timeout_seconds: 10}
+  - {id: bad, command: /usr/bin/bad, user: root, timeout_seconds: 10}
+`
+
+func TestTheProfilesOfTheNodeSayHowAGPUIsChecked(t *testing.T) {
+	needsRoot(t)
+	h, dir := hosttest.Box(t)
+	hosttest.OK(t, os.Chmod(dir, 0o755))
+	program(t, dir, "/bin/true", "usr/bin/good", 0o755)
+	program(t, dir, "/bin/false", "usr/bin/bad", 0o755)
+	set, problems := profiles.Parse(profiles.File{Name: "gpu.yaml", Text: []byte(gpuProfiles)})
+	if problems != nil {
+		t.Fatal(problems)
+	}
+	set.Version = "v1"
+	h.Profiles = resolver.Open(t.TempDir())
+	_, err := h.Profiles.Apply(set)
+	hosttest.OK(t, err)
+	h.Commands, err = command.New(dir, time.Now)
+	hosttest.OK(t, err)
+	t.Cleanup(func() { _ = h.Commands.Close() })
+	for _, c := range []struct {
+		vendor, kind string
+		want         Proof
+		code         taskcatalog.Code
+	}{
+		{"nvidia", "gpu.driver.validate", Proof{Profile: "good", Match: "nvidia"}, ""},
+		{"nvidia", "gpu.runtime.check", Proof{Profile: "bad", Match: "nvidia"}, command.CodeExitCode},
+		{"nvidia", "gpu.fabric.verify", Proof{Profile: "builtin:none", Match: "nvidia", Nothing: true}, ""},
+		{"nvidia", "gpu.container_runtime.check", Proof{Match: "nvidia"}, taskcatalog.CodeStepUnsupported},
+		{"amd", "gpu.driver.validate", Proof{Match: "other"}, taskcatalog.CodeStepUnsupported},
+	} {
+		h.Facts = func(context.Context) (taskcatalog.Facts, error) {
+			return taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": c.vendor}}, nil
+		}
+		proof, err := do(t, aStep(t, h, c.kind, nil))
+		proof.Message = ""
+		if proof != c.want || taskcatalog.CodeOf(err, "") != c.code {
+			t.Errorf("%s, %s: %+v, %v", c.vendor, c.kind, proof, err)
+		}
+	}
+}
