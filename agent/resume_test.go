@@ -60,3 +60,20 @@ func TestATaskThatGoesOnAfterAKillEndsOnce(t *testing.T) {
 		wantResult(t, l.broker.Wait(q, time.Hour), taskcatalog.OutcomeSucceeded, "")
 	})
 }
+
+func TestATaskWithAPartThatDoesNotStopEndsTheProcessAndGoesOnInTheNext(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		l.handle("node.drain@1", tasks.Handler{Inside: true, Resume: drain, Do: func(context.Context, *host.Run) (any, taskcatalog.Report, error) {
+			return nil, taskcatalog.Report{}, host.ErrStuck
+		}})
+		p := l.start()
+		q := l.broker.Enqueue(l.nodeID(p), "node.drain", `{}`)
+		<-p.ended
+		if taskcatalog.CodeOf(p.err, "") != taskcatalog.CodeDeadlineExceeded {
+			t.Fatalf("the agent ended with %v", p.err)
+		}
+		p.quit()
+		l.start()
+		wantResult(t, l.broker.Wait(q, time.Hour), taskcatalog.OutcomeSucceeded, "")
+	})
+}

@@ -140,8 +140,8 @@ func (a *Agent) execute(ctx context.Context, r *run) {
 		defer cancel()
 	}
 	ret, ok := a.do(ctx, r)
-	if !ok {
-		log.Error("the task does not stop; the agent exits, and its next start reports the task as interrupted")
+	if !ok || errors.Is(ret.err, host.ErrStuck) {
+		log.Error("the task does not stop; the agent exits, and its next start resumes the task or reports it as interrupted")
 		a.fatal(taskcatalog.Errorf(taskcatalog.CodeDeadlineExceeded, "task %s still runs %s after it was told to stop; the agent restarts",
 			r.task.TaskID, stopGrace))
 		return

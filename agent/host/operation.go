@@ -13,6 +13,10 @@ var ErrStopping = errors.New("the agent was stopped")
 // ErrUnfinished says that a task has no result yet: the agent's next process resumes the task.
 var ErrUnfinished = errors.New("the task goes on in the agent's next process")
 
+// ErrStuck says that a part of a task goes on although its time is over. Only the end of the agent's
+// process ends that part; the next process resumes the task.
+var ErrStuck = errors.New("a part of the task does not stop")
+
 // Operations is the journal of operations: what a node remembers of each over crashes and tasks.
 type Operations interface {
 	// Operation returns the record of an operation; false: there is none.

@@ -117,6 +117,9 @@ func (o *Operation) carryOut(ctx context.Context, i int) error {
 		if err == nil {
 			return o.succeed(s, proof)
 		}
+		if errors.Is(err, host.ErrStuck) {
+			return err // the row stays open
+		}
 		if why := ended(ctx); errors.Is(why, host.ErrUnfinished) {
 			return why // the row stays open
 		}

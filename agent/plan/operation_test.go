@@ -185,6 +185,31 @@ func TestATimeoutIsAFailedAttempt(t *testing.T) {
 	})
 }
 
+// An attempt that goes on past its time ends the process, and has used one attempt.
+func TestAStepThatDoesNotStopEndsTheProcess(t *testing.T) {
+	l := newLab(t)
+	p := aPlan(t, `[{"id":"one","kind":"gpu.runtime.check","attempts":2}]`)
+	synctest.Test(t, func(t *testing.T) {
+		hang := make(chan struct{})
+		l.kinds["gpu.runtime.check"] = steps.Kind{Do: func(context.Context, *steps.Step) (steps.Proof, error) {
+			<-hang
+			return steps.Proof{}, nil
+		}}
+		began := time.Now()
+		if e := l.run(context.Background(), "t-1", p); !errors.Is(e.err, host.ErrStuck) {
+			t.Errorf("%s: %v", story(e), e.err)
+		}
+		if took := time.Since(began); took > 11*time.Minute {
+			t.Errorf("it took %s", took)
+		}
+		close(hang)
+	})
+	l.kinds["gpu.runtime.check"] = gives("", new(int))
+	if e := l.run(t.Context(), "t-1", p); e.err != nil || story(e) != "one failed step_interrupted, one succeeded" {
+		t.Errorf("%s: %v", story(e), e.err)
+	}
+}
+
 var errCanceled = errors.New("canceled by the broker")
 
 func TestTheEndOfATaskEndsItsStepAtOnce(t *testing.T) {

@@ -3,11 +3,13 @@ package plan
 import (
 	"context"
 	"errors"
+	"runtime"
 	"runtime/debug"
 	"time"
 
 	"go.uber.org/zap"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/steps"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -22,7 +24,10 @@ func (o *Operation) try(ctx context.Context, i int, args steps.Args, interrupted
 	limit := time.Duration(s.TimeoutSeconds) * time.Second
 	attempt, cancel := context.WithTimeoutCause(ctx, limit, errTimeout)
 	defer cancel()
-	proof, err = o.call(attempt, s, o.prepare(i, args), interrupted)
+	proof, err = o.within(ctx, attempt, func() (steps.Proof, error) { return o.call(attempt, s, o.prepare(i, args), interrupted) })
+	if errors.Is(err, host.ErrStuck) {
+		return steps.Proof{}, err
+	}
 	if err != nil && errors.Is(context.Cause(attempt), errTimeout) {
 		err = taskcatalog.Errorf(taskcatalog.CodeStepTimeout, "the step did not end within %s: %v", limit, err)
 	}
@@ -35,6 +40,39 @@ func (o *Operation) try(ctx context.Context, i int, args steps.Args, interrupted
 	}
 	return proof, err
 }
+
+// within waits for an attempt, and for a grace after its time is over. When the task itself ends, its
+// caller waits.
+func (o *Operation) within(task, attempt context.Context, call func() (steps.Proof, error)) (proof steps.Proof, err error) {
+	ended := make(chan struct{})
+	returned := false
+	go func() {
+		defer close(ended)
+		proof, err = call()
+		returned = true
+	}()
+	select {
+	case <-ended:
+	case <-attempt.Done():
+		grace := time.NewTimer(stopGrace)
+		defer grace.Stop()
+		select {
+		case <-ended:
+		case <-grace.C:
+			if task.Err() == nil {
+				return steps.Proof{}, host.ErrStuck
+			}
+			<-ended
+		}
+	}
+	if !returned { // the code of the kind has ended its goroutine, and so ends this one
+		runtime.Goexit()
+	}
+	return proof, err
+}
+
+// stopGrace is how long an attempt has to stop after its time is over.
+const stopGrace = 20 * time.Second
 
 // call calls the code of the kind. A panic is an error, and the text of the panic is kept from the
 // log: it may quote a secret.
