@@ -27,7 +27,8 @@
 // # Rules
 //
 //   - A task runs at most once. An envelope delivered again gets the recorded
-//     result; a task that was started and not finished is interrupted.
+//     result; a task that was started and not finished is resumed where its
+//     handler can, and is interrupted otherwise.
 //   - An update ends with another start of an agent. Its task stays started, and
 //     whichever version starts next waits for the watcher's verdict and reports it
 //     (update.go). A version that is not confirmed takes no task.

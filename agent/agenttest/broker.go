@@ -38,6 +38,7 @@ type Broker struct {
 	LoseAnswer func(route string) bool
 	// Secrets are the secrets available to tasks, by credential type.
 	Secrets map[string]string
+	Minted  []wire.MintRequest // in their order
 	// Gone maps the terminal sessions whose processes were killed to how.
 	Gone map[string]string
 	// Carries are the params of a node.resolver_config task: each enrolment queues such a task, and

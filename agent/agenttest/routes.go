@@ -238,6 +238,7 @@ func (b *Broker) mint(r *http.Request, _ *pki.Peer) (any, *wire.Problem) {
 	}
 	b.Lock()
 	defer b.Unlock()
+	b.Minted = append(b.Minted, req)
 	secret, ok := b.Secrets[req.CredentialType]
 	if !ok {
 		return nil, problem(http.StatusForbidden, "credential_refused", "no such credential")

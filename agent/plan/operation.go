@@ -40,12 +40,13 @@ type Operation struct {
 // attempts even with an error. A plan that Check refuses has no result and touches nothing.
 // host.ErrUnfinished: the agent stops, and its next process calls Do again.
 func (o *Operation) Do(ctx context.Context) (result *taskcatalog.OperationResult, report taskcatalog.Report, err error) {
-	if err := Check(o.Plan, o.Kinds); err != nil {
-		return nil, report, err
-	}
+	refused := Check(o.Plan, o.Kinds)
 	o.outputs, o.digests, o.secrets = map[string]string{}, map[string]string{}, map[string]*steps.Secret{}
 	if err := o.load(); err != nil {
 		return nil, report, err
+	}
+	if refused != nil && len(o.record.Rows) == 0 {
+		return nil, report, refused
 	}
 	defer func() {
 		o.abandon()
@@ -54,6 +55,9 @@ func (o *Operation) Do(ctx context.Context) (result *taskcatalog.OperationResult
 			result.Steps = append(result.Steps, row.OperationStep)
 		}
 	}()
+	if refused != nil { // the agent that began the task was another version
+		return nil, report, refused
+	}
 	for i := range o.Plan.Steps {
 		if err := o.step(ctx, i); err != nil {
 			return nil, report, err

@@ -210,6 +210,22 @@ func TestAStepThatDoesNotStopEndsTheProcess(t *testing.T) {
 	}
 }
 
+// The agent that goes on may be an older version, which has less kinds. It tells what was done.
+func TestAnAgentThatCannotGoOnTellsWhatWasDone(t *testing.T) {
+	l := newLab(t)
+	l.kinds["gpu.runtime.check"] = gives("", new(int))
+	l.kinds["cluster.verify"] = steps.Kind{Do: func(context.Context, *steps.Step) (steps.Proof, error) { crash(); return steps.Proof{}, nil }}
+	p := aPlan(t, `[{"id":"one","kind":"gpu.runtime.check"},{"id":"two","kind":"cluster.verify","with":{"cluster":"slurm","endpoint":"x"}}]`)
+	if e := l.run(t.Context(), "t-1", p); !e.crashed {
+		t.Fatal(e.err)
+	}
+	l.lost = "cluster.verify"
+	e := l.run(t.Context(), "t-1", p)
+	if taskcatalog.CodeOf(e.err, "") != taskcatalog.CodeStepUnsupported || story(e) != "one succeeded, two failed step_interrupted" {
+		t.Errorf("%s: %v", story(e), e.err)
+	}
+}
+
 var errCanceled = errors.New("canceled by the broker")
 
 func TestTheEndOfATaskEndsItsStepAtOnce(t *testing.T) {

@@ -3,6 +3,7 @@ package steps
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,7 +108,8 @@ func TestAFileNeverLeavesItsRoot(t *testing.T) {
 			return os.Symlink("/var/target", filepath.Join(dir, "etc/demo/a"))
 		}, nil},
 		{"a link that stays below the root", func(dir string) error {
-			return os.Symlink("b", filepath.Join(dir, "etc/demo/a"))
+			hosttest.Put(t, dir, "etc/demo/b/b.conf", "port=8080 true x\n")
+			return errors.Join(os.Chmod(filepath.Join(dir, "etc/demo/b/b.conf"), 0o640), os.Symlink("b", filepath.Join(dir, "etc/demo/a")))
 		}, nil},
 		{"the root is a link", func(dir string) error {
 			return os.Symlink("/var/target", filepath.Join(dir, "etc/linked"))

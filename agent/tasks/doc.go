@@ -20,7 +20,7 @@
 //   - A tenant's system-wide changes are found, but never repaired here.
 //
 // Long work has a package of its own, which the handler calls: users, cleanup, validate, scrub,
-// erase, selfupdate.
+// erase, selfupdate, plan.
 //
 // The package does not verify signatures, store results or report to the broker: the agent does.
 //
