@@ -77,6 +77,13 @@ func (p *OperationPlan) Credential(step, credentialType string) (scope string, p
 
 // OperationResult has a row for each attempt of each step, in the order in which they ran.
 type OperationResult struct {
+	// OperationID, Operation, DefinitionDigest and InputsDigest are those of the plan. The node signs
+	// them with its evidence.
+	OperationID      string `json:"operation_id"`
+	Operation        string `json:"operation"`
+	DefinitionDigest string `json:"definition_digest"`
+	InputsDigest     string `json:"inputs_digest"`
+
 	Steps []OperationStep `json:"steps" jsonschema:"maxItems=704"`
 	// Wiped counts the secrets that the task held and has overwritten.
 	Wiped int `json:"wiped"`
