@@ -3,6 +3,6 @@ package main
 import "github.com/spf13/cobra"
 
 func operationCommand(a *app) *cobra.Command {
-	return noun("operation", "operations on nodes, and what they may do", "  hostler operation policy explain model.artifact.stage --project acme/lab",
-		operationPolicyCommand(a))
+	return noun("operation", "operations on nodes, what they may do, and what they did", "  hostler operation verify staged.json --trust trust.json",
+		operationVerifyCommand(a), operationPolicyCommand(a))
 }

@@ -2,6 +2,9 @@ package statement_test
 
 import (
 	"bytes"
+	"flag"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -10,6 +13,8 @@ import (
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
+
+var update = flag.Bool("update", false, "write the files anew")
 
 // A statement names every attempt of every step that a node has signed, and its status is that of its last task.
 func TestAStatementSaysWhatTheNodeSigned(t *testing.T) {
@@ -212,4 +217,28 @@ func FuzzPayload(f *testing.F) {
 			t.Errorf("%+v", r.Operation)
 		}
 	})
+}
+
+// The files of this version verify for ever.
+func TestAnIssuedStatementStaysAuthentic(t *testing.T) {
+	w := newWorld(t)
+	failed := w.staged()
+	failed.Tasks = failed.Tasks[:1]
+	for name, file := range map[string][]byte{
+		"staged.json": must(statement.Issue(w.staged(), w.key))(t), "failed.json": must(statement.Issue(failed, w.key))(t), "trust.json": w.trustFile(),
+	} {
+		path := filepath.Join("testdata", name)
+		if *update {
+			if err := os.WriteFile(path, file, 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		kept := must(os.ReadFile(path))(t)
+		if !bytes.Equal(kept, file) {
+			t.Errorf("%s is made in another form now: no field of version 1 may change (-update writes it anew before a release)", name)
+		}
+	}
+	if r, err := statement.Verify(must(os.ReadFile("testdata/failed.json"))(t), w.trust, w.now); err != nil || r.Operation.Status != statement.Failed {
+		t.Errorf("%+v %v", r, err)
+	}
 }

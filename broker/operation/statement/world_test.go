@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -118,4 +119,11 @@ func code(err error) string {
 		return ""
 	}
 	return strings.TrimSpace(string(taskcatalog.CodeOf(err, "without a code")))
+}
+
+// trustFile is the output of hostler trust show -o json, as far as a verifier reads it.
+func (w *world) trustFile() []byte {
+	w.t.Helper()
+	raw := must(json.MarshalIndent(map[string]any{"version": w.trust.Version, "issued_at": w.trust.IssuedAt, "keys": w.trust.Keys}, "", "  "))(w.t)
+	return append(raw, '\n')
 }
