@@ -50,7 +50,11 @@ func (o *Operation) Do(ctx context.Context) (result *taskcatalog.OperationResult
 	}
 	defer func() {
 		o.abandon()
-		result = &taskcatalog.OperationResult{Steps: []taskcatalog.OperationStep{}, Wiped: o.wipe(&report)}
+		result = &taskcatalog.OperationResult{
+			OperationID: o.Plan.OperationID, Operation: o.Plan.Operation,
+			DefinitionDigest: o.Plan.DefinitionDigest, InputsDigest: o.Plan.InputsDigest,
+			Steps: []taskcatalog.OperationStep{}, Wiped: o.wipe(&report),
+		}
 		for _, row := range o.record.Rows {
 			result.Steps = append(result.Steps, row.OperationStep)
 		}

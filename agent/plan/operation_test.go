@@ -35,6 +35,9 @@ func TestStepsRunInTheirOrderAndGiveWhatLaterOnesBind(t *testing.T) {
 	if !slices.Contains(l.systemd.Asked, "restart demo.service") {
 		t.Errorf("systemd was asked %q", l.systemd.Asked)
 	}
+	if r := e.result; r.OperationID != p.OperationID || r.Operation != p.Operation || r.DefinitionDigest != p.DefinitionDigest || r.InputsDigest != p.InputsDigest {
+		t.Errorf("the node would sign the result of another plan: %+v", r)
+	}
 	row := e.result.Steps[0]
 	if row.Output != "/etc/demo/a/b.conf" || row.Bytes != 10 || !strings.HasPrefix(row.Digest, "sha256:") || row.AttemptNumber != 1 || row.StepKind != "file.render" {
 		t.Errorf("%+v", row)
