@@ -25,11 +25,14 @@ func SourceListFault(listed string) string {
 	return ""
 }
 
-// SourceCovers reports whether a source (KIND:PATH) is the listed one, or lies below it: s3:models/public covers
-// s3:models/public/llama, and neither s3:models/public-of-others nor s3:models/public/../private.
+// SourceCovers reports whether a source (KIND:PATH) is the listed one, or lies below it: s3:models/public
+// covers s3:models/public/llama, and neither s3:models/public-of-others nor s3:models/public/../private. A
+// repository of Hugging Face covers its revisions: huggingface:owner/model covers
+// huggingface:owner/model@main/weights.
 func SourceCovers(listed, source string) bool {
-	_, path, _ := strings.Cut(source, ":")
-	return cleanSourcePath(path) && (source == listed || strings.HasPrefix(source, listed+"/"))
+	kind, path, _ := strings.Cut(source, ":")
+	return cleanSourcePath(path) && (source == listed || strings.HasPrefix(source, listed+"/") ||
+		kind == "huggingface" && strings.HasPrefix(source, listed+"@"))
 }
 
 // cleanSourcePath reports whether each part of a path between '/' is there, and neither . nor ..

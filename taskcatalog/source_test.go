@@ -55,3 +55,25 @@ func TestAListedSourceCoversWhatLiesBelowIt(t *testing.T) {
 		}
 	}
 }
+
+// A repository covers its revisions, and no other kind of source has revisions.
+func TestAListedRepositoryCoversItsRevisions(t *testing.T) {
+	for _, c := range []struct {
+		listed, source string
+		covers         bool
+	}{
+		{"huggingface:owner", "huggingface:owner/model@main/w.bin", true},
+		{"huggingface:owner/model", "huggingface:owner/model@main/w.bin", true},
+		{"huggingface:owner/model", "huggingface:owner/model@main", true},
+		{"huggingface:owner/model@main", "huggingface:owner/model@main/w.bin", true},
+		{"huggingface:owner/model@main", "huggingface:owner/model@other/w.bin", false},
+		{"huggingface:owner/model", "huggingface:owner/model-of-others@main/w.bin", false},
+		{"huggingface:owner/model", "huggingface:owner/model@main/../x", false},
+		{"s3:models", "s3:models@main/w.bin", false},
+		{"oci:registry.example/tools", "oci:registry.example/tools@sha256", false},
+	} {
+		if got := SourceCovers(c.listed, c.source); got != c.covers {
+			t.Errorf("%s covers %s: %v", c.listed, c.source, got)
+		}
+	}
+}

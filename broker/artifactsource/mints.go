@@ -3,6 +3,7 @@ package artifactsource
 import (
 	"context"
 	"encoding/json"
+	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -118,11 +119,15 @@ func (m *Mints) account(ctx context.Context, source string) (best broker.SourceC
 func (m *Mints) make(ctx context.Context, c broker.SourceCredential, secret string, sources []string) (taskcatalog.BlobCredential, error) {
 	now := m.Now()
 	made := taskcatalog.BlobCredential{ExpiresAt: now.Add(life).UTC(), URLs: map[string]string{}}
-	if strings.HasPrefix(c.Source, broker.SourceHuggingFace+":") {
+	token := strings.HasPrefix(c.Source, broker.SourceHuggingFace+":")
+	if token {
 		made.Authorization = "Bearer " + secret
-		return made, nil
 	}
 	for _, source := range sources {
+		if token {
+			made.URLs[source] = resolve(c.Endpoint, source)
+			continue
+		}
 		address, err := sign(ctx, c, secret, source, now, life)
 		if err != nil {
 			return made, err
@@ -130,4 +135,13 @@ func (m *Mints) make(ctx context.Context, c broker.SourceCredential, secret stri
 		made.URLs[source] = address
 	}
 	return made, nil
+}
+
+// resolve returns the address of a file OWNER/REPOSITORY@REVISION/FILE at a hub. The node holds the form
+// of the source against the address.
+func resolve(endpoint, source string) string {
+	repository, rest, _ := strings.Cut(source, "@")
+	revision, file, _ := strings.Cut(rest, "/")
+	path := (&url.URL{Path: "/" + repository + "/resolve/" + revision + "/" + file}).EscapedPath()
+	return endpoint + path
 }

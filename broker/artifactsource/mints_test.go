@@ -68,7 +68,7 @@ const plan = `{"operation_id":"op-1","attempt":1,"operation":"model.artifact.sta
 {"id":"hub","kind":"credential.mint","with":{"type":"hf_token","scope":"owner/model"}},
 {"id":"one","kind":"artifact.pull_blob","with":{"from":"s3","source":"models/public/a.bin","credential":{"from":"steps.key"}}},
 {"id":"two","kind":"artifact.pull_blob","with":{"from":"s3","source":"models/public/b.bin","credential":{"from":"steps.key"}}},
-{"id":"three","kind":"artifact.pull_blob","with":{"from":"huggingface","source":"owner/model/main/w.bin","credential":{"from":"steps.hub"}}}]}`
+{"id":"three","kind":"artifact.pull_blob","with":{"from":"huggingface","source":"owner/model@main/w.bin","credential":{"from":"steps.hub"}}}]}`
 
 func newSite(t *testing.T, plan string) *site {
 	s := &site{secrets: map[string][]byte{}}
@@ -101,7 +101,8 @@ func TestACredentialReadsTheFilesOfItsStepAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	c = taskcatalog.BlobCredential{}
-	if err := json.Unmarshal([]byte(got.Secret), &c); err != nil || c.Authorization != "Bearer hub-token" || len(c.URLs) != 0 {
+	if err := json.Unmarshal([]byte(got.Secret), &c); err != nil || c.Authorization != "Bearer hub-token" ||
+		len(c.URLs) != 1 || c.URLs["owner/model@main/w.bin"] != "https://huggingface.co/owner/model/resolve/main/w.bin" {
 		t.Errorf("%+v %v", c, err)
 	}
 }
