@@ -27,9 +27,9 @@ func (b Bus) Finish(ctx context.Context, s host.Service) (exit int, err error) {
 		{Name: "TimeoutStartUSec", Value: godbus.MakeVariant(uint64(s.Timeout.Microseconds()))},
 	}
 	err = units(ctx, func(c *dbus.Conn) error {
-		// A service that failed keeps its state for LastRun, and its name.
-		if err := c.ResetFailedUnitContext(ctx, s.Unit); err != nil && !named(err, "org.freedesktop.systemd1.NoSuchUnit") {
-			return fmt.Errorf("cannot reset %s: %w", s.Unit, err)
+		// A service that failed while nobody waited keeps its name.
+		if err := forget(ctx, c, s.Unit); err != nil {
+			return err
 		}
 		ended := make(chan string, 1)
 		if _, err := c.StartTransientUnitContext(ctx, s.Unit, "fail", properties, ended); err != nil {
@@ -42,7 +42,11 @@ func (b Bus) Finish(ctx context.Context, s host.Service) (exit int, err error) {
 		case <-ctx.Done():
 			stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopPatience)
 			defer cancel()
-			if err := b.Stop(stopping, s.Unit); err != nil {
+			err := b.Stop(stopping, s.Unit)
+			if err == nil { // the connection ends with ctx
+				err = units(stopping, func(c *dbus.Conn) error { return forget(stopping, c, s.Unit) })
+			}
+			if err != nil {
 				return err
 			}
 			return context.Cause(ctx)
@@ -64,9 +68,21 @@ func finished(ctx context.Context, c *dbus.Conn, unit, result string) (int, erro
 	if err != nil {
 		return -1, fmt.Errorf("cannot look at %s: %w", unit, err)
 	}
+	if err := forget(ctx, c, unit); err != nil {
+		return -1, err
+	}
 	status, ok := p["ExecMainStatus"].(int32)
 	if why, _ := p["Result"].(string); why != "exit-code" || !ok {
 		return -1, fmt.Errorf("%s ended with the result %s (journalctl -u %s)", unit, why, unit)
 	}
 	return int(status), nil
+}
+
+// forget removes what systemd keeps of a transient service that failed. The unit would stay on the
+// node.
+func forget(ctx context.Context, c *dbus.Conn, unit string) error {
+	if err := c.ResetFailedUnitContext(ctx, unit); err != nil && !named(err, "org.freedesktop.systemd1.NoSuchUnit") {
+		return fmt.Errorf("cannot reset %s: %w", unit, err)
+	}
+	return nil
 }
