@@ -77,8 +77,14 @@ type globalOperationPolicyRemoveInput struct {
 	Reason
 }
 
-func (a *API) listGlobalOperationPolicies(ctx context.Context, in *OperationPolicyPageInput) (*api.OperationPolicyList, error) {
-	return a.operationPolicies(ctx, broker.Place{}, *in)
+func (a *API) listGlobalOperationPolicies(
+	ctx context.Context, in *OperationPolicyPageInput,
+) (*api.PlatformOperationPolicyList, error) {
+	l, err := a.operationPolicies(ctx, broker.Place{}, *in)
+	if err != nil {
+		return nil, err
+	}
+	return &api.PlatformOperationPolicyList{Items: l.Items, Next: l.Next}, nil
 }
 
 func (a *API) showGlobalOperationPolicy(ctx context.Context, in *OperationInput) (*api.OperationPolicy, error) {

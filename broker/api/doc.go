@@ -107,7 +107,7 @@
 //	POST   /projects/{project}/members          MemberAdd → Member
 //	GET    /projects/{project}/quotas           QuotaList         ?cursor= &limit=
 //	PUT    /projects/{project}/quotas/{sku}     QuotaPut → Quota
-//	GET    /operation-policies                  OperationPolicyList  ?cursor= &limit=; of the global level
+//	GET    /operation-policies                  PlatformOperationPolicyList  ?cursor= &limit=; of the global level
 //	GET    /operation-policies/{operation_type}      OperationPolicy      {operation_type} has no version, or is * for all
 //	PUT    /operation-policies/{operation_type}      OperationPolicyPut → OperationPolicy
 //	DELETE /operation-policies/{operation_type}      OperationRule        ?reason=

@@ -29,7 +29,14 @@ type OperationPolicy struct {
 	UpdatedAt      time.Time        `json:"updated_at"`
 }
 
-// OperationPolicyList is one page of the policies of a level.
+// PlatformOperationPolicyList is one page of the global policies.
+type PlatformOperationPolicyList struct {
+	Standing
+	Items []OperationPolicy `json:"items"`
+	Next  string            `json:"next" doc:"cursor of the next page; empty: there is no next page"`
+}
+
+// OperationPolicyList is one page of the policies of an organisation or a project.
 type OperationPolicyList struct {
 	Items []OperationPolicy `json:"items"`
 	Next  string            `json:"next" doc:"cursor of the next page; empty: there is no next page"`
