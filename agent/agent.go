@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/hostler/hostler/agent/command"
+	"github.com/hostler/hostler/agent/download"
 	"github.com/hostler/hostler/agent/gpu"
 	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/identity"
@@ -140,6 +141,7 @@ func New(c Config) (*Agent, error) {
 		FirstBoot: func() bool { return !a.state.FirstBootDue() },
 	}
 	a.host.Update = a.updater()
+	a.host.Downloads = download.New(a.brokerAddresses)
 	profiles := a.host.Profiles
 	if err := profiles.Damaged(); err != nil {
 		c.Log.Error("cannot use the node's resolver profiles; the compiled-in profiles are in force", zap.Error(err))

@@ -3,6 +3,9 @@ package agent
 import (
 	"context"
 	"errors"
+	"net"
+	"net/netip"
+	"net/url"
 
 	"go.uber.org/zap"
 
@@ -153,4 +156,13 @@ func (c *Config) brokerOf(m *identity.Member) string {
 		return c.File.Broker
 	}
 	return m.Broker
+}
+
+// brokerAddresses looks up the addresses of the node's broker.
+func (a *Agent) brokerAddresses(ctx context.Context) ([]netip.Addr, error) {
+	u, err := url.Parse(a.brokerOf(a.state.Member()))
+	if err != nil {
+		return nil, err
+	}
+	return net.DefaultResolver.LookupNetIP(ctx, "ip", u.Hostname())
 }

@@ -114,4 +114,5 @@ const (
 	CodeSourceRefused   Code = "source_refused"   // not on the plan's list, or leads where no artifact is
 	CodeDigestMismatch  Code = "digest_mismatch"
 	CodeArtifactTooBig  Code = "artifact_too_big"
+	CodePathRefused     Code = "path_refused" // what a step writes would lead through a link
 )

@@ -8,6 +8,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/hostler/hostler/agent/command"
+	"github.com/hostler/hostler/agent/download"
 	"github.com/hostler/hostler/agent/erase"
 	"github.com/hostler/hostler/agent/gpu"
 	"github.com/hostler/hostler/agent/machine"
@@ -60,6 +61,9 @@ type Host struct {
 	// Update keeps the versions of the agent on this node; nil: the agent was not
 	// installed from its package.
 	Update *selfupdate.Updater
+
+	// Downloads sends requests to sources of artifacts; nil: nothing is pulled here.
+	Downloads *download.Client
 
 	// Terminals are the node's terminal sessions; nil: the node holds no sessions.
 	Terminals *unit.Sessions

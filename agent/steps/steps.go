@@ -101,7 +101,7 @@ func Lookup(name string) (Kind, bool) {
 func Final(code taskcatalog.Code) bool {
 	switch code {
 	case taskcatalog.CodePlanInvalid, taskcatalog.CodeStepUnsupported, taskcatalog.CodeSourceRefused,
-		taskcatalog.CodeDigestMismatch, taskcatalog.CodeArtifactTooBig,
+		taskcatalog.CodeDigestMismatch, taskcatalog.CodeArtifactTooBig, taskcatalog.CodePathRefused,
 		command.CodeExecutableRefused, command.CodeExecutableInsecure:
 		return true
 	case CodePackageNotFound, CodePackageConflict, CodePackageUntrusted:

@@ -1,0 +1,11 @@
+package steps
+
+import "maps"
+
+// The kinds that bring and verify artifacts.
+func init() {
+	maps.Copy(kinds, map[string]Kind{
+		"artifact.pull_blob": {Look: blobPulled, Do: pullBlob},
+		"artifact.verify":    {Look: verified, Do: verify},
+	})
+}

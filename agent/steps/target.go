@@ -1,0 +1,118 @@
+package steps
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/agent/download"
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// target is a file of the node that a step brings, with its path.
+type target struct {
+	machine *machine.Machine
+	name    string
+}
+
+// work is the name of the file while it is not whole. No step names such a file: no part of a name
+// in a plan begins with a dot.
+func (t target) work() string {
+	sum := sha256.Sum256([]byte(path.Base(t.name)))
+	return path.Join(path.Dir(t.name), ".hostler-pull-"+hex.EncodeToString(sum[:8]))
+}
+
+// pull brings the content to the work file, and gives it the target's name once the digest is right.
+func (t target) pull(ctx context.Context, p *download.Pull) (size int64, err error) {
+	if err := t.machine.MakeMissingDirs(path.Dir(t.name)); err != nil {
+		return 0, noLink(err)
+	}
+	f, err := t.machine.OpenWork(t.work())
+	if err != nil {
+		return 0, noLink(err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	p.File = f
+	if size, err = p.Run(ctx); err != nil {
+		if Final(taskcatalog.CodeOf(err, "")) {
+			err = errors.Join(err, t.machine.RemoveFile(t.work()))
+		}
+		return 0, err
+	}
+	return size, noLink(t.machine.Publish(f, t.name, 0o644))
+}
+
+// noLink gives a path that leads through a link its code.
+func noLink(err error) error {
+	if errors.Is(err, unix.ELOOP) || errors.Is(err, machine.ErrFUSE) || errors.Is(err, unix.ENOTDIR) {
+		return taskcatalog.Errorf(taskcatalog.CodePathRefused, "cannot write there: the path has a link, a file or a FUSE in it: %v", err)
+	}
+	return err
+}
+
+// hasDigest hashes a file, and reports whether it has the step's digest.
+func hasDigest(ctx context.Context, s *Step, name string) (Proof, bool, error) {
+	digest, size, err := digestOf(ctx, s, name)
+	if err != nil || digest != s.Args.Text("digest") {
+		return Proof{}, false, err
+	}
+	return Proof{Output: name, Digest: digest, Bytes: size}, true, nil
+}
+
+// digestOf hashes a file. The digest of a file that is missing or no regular file is empty. A file
+// larger than the plan permits is not read to its end.
+func digestOf(ctx context.Context, s *Step, name string) (digest string, size int64, err error) {
+	f, err := s.Host.Machine.OpenStrict(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, machine.ErrNotRegular):
+		return "", 0, nil
+	case err != nil:
+		return "", 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil || s.Plan.Artifacts == nil || info.Size() > s.Plan.Artifacts.MaxBytes {
+		return "", 0, err
+	}
+	report, sum := s.bytes(), sha256.New()
+	buf := make([]byte, 1<<20)
+	for size <= s.Plan.Artifacts.MaxBytes {
+		if ctx.Err() != nil {
+			return "", 0, context.Cause(ctx)
+		}
+		n, err := f.Read(buf)
+		sum.Write(buf[:n])
+		size += int64(n)
+		report(size, info.Size())
+		if errors.Is(err, io.EOF) {
+			return fmt.Sprintf("sha256:%x", sum.Sum(nil)), size, nil
+		}
+		if err != nil {
+			return "", 0, err
+		}
+	}
+	return "", 0, nil
+}
+
+// bytes returns a report of progress in bytes. It passes each percent on once.
+func (s *Step) bytes() func(done, of int64) {
+	last := -1
+	return func(done, of int64) {
+		percent := 0
+		if of > 0 {
+			percent = int(min(done*100/of, 100))
+		}
+		if percent != last {
+			last = percent
+			s.Progress(percent, fmt.Sprintf("%d of %d bytes", done, max(of, done)))
+		}
+	}
+}
