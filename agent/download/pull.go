@@ -34,7 +34,7 @@ type File interface {
 
 // Pull brings the content of one digest into a file.
 type Pull struct {
-	// Request makes the next request for the whole content. fresh: the source refused the credential of
+	// Request makes the next request for the whole content, with ctx. fresh: the source refused the credential of
 	// the request before. Its errors are Lasting or Waiting.
 	Request    func(ctx context.Context, fresh bool) (*http.Request, error)
 	Do         func(*http.Request) (*http.Response, error)
@@ -158,7 +158,7 @@ func (p *Pull) try(ctx context.Context, fresh bool) error {
 		}
 	}
 	p.reading.Store(true)
-	resp, err := p.Do(req.WithContext(ctx))
+	resp, err := p.Do(req)
 	p.reading.Store(false)
 	if err != nil {
 		return p.cause(ctx, err)

@@ -15,7 +15,7 @@ import (
 )
 
 // registry implements as much of an OCI registry as a pull needs.
-type registry struct {
+type fakeRegistry struct {
 	parts map[string][]byte // by digest
 	token string            // empty: anybody may pull
 	realm string            // where tokens are made
@@ -26,14 +26,14 @@ type registry struct {
 	ranges []string // requested ranges
 }
 
-func newRegistry(t *testing.T, a *release.Artifact) (*registry, taskcatalog.ReleaseSource) {
-	r := &registry{parts: map[string][]byte{a.Digest: a.Manifest, release.Digest(a.Statement): a.Statement, release.Digest(a.Layer): a.Layer}}
+func newRegistry(t *testing.T, a *release.Artifact) (*fakeRegistry, taskcatalog.ReleaseSource) {
+	r := &fakeRegistry{parts: map[string][]byte{a.Digest: a.Manifest, release.Digest(a.Statement): a.Statement, release.Digest(a.Layer): a.Layer}}
 	s := httptest.NewServer(r)
 	t.Cleanup(s.Close)
 	return r, taskcatalog.ReleaseSource{Repository: strings.TrimPrefix(s.URL, "http://") + "/fleet/agent", PlainHTTP: true}
 }
 
-func (r *registry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+func (r *fakeRegistry) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	if r.token != "" && q.Header.Get("Authorization") != "Bearer "+r.token {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="`+r.realm+`",service="registry"`)
 		w.WriteHeader(http.StatusUnauthorized)
@@ -145,7 +145,7 @@ func TestATokenDoesNotGoWhereTheRegistryRedirects(t *testing.T) {
 	var shown []string
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, q *http.Request) {
 		shown = append(shown, q.Header.Get("Authorization"))
-		(&registry{parts: reg.parts}).ServeHTTP(rw, q)
+		(&fakeRegistry{parts: reg.parts}).ServeHTTP(rw, q)
 	}))
 	t.Cleanup(elsewhere.Close)
 	reg.token, reg.away = "SECRET", elsewhere.URL

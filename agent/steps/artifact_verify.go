@@ -6,24 +6,21 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// verified holds a file against its digest.
+// verified holds a file against its digest, and a directory against the digest of its artifact's manifest.
 func verified(ctx context.Context, s *Step) (Proof, bool, error) {
-	return hasDigest(ctx, s, s.Args.Text("path"))
+	name := s.Args.Text("path")
+	if proof, done, err := hasDigest(ctx, s, name); done || err != nil {
+		return proof, done, err
+	}
+	return hasArtifact(ctx, s, name)
 }
 
 // verify is verified, and says what is wrong.
 func verify(ctx context.Context, s *Step) (Proof, error) {
-	name := s.Args.Text("path")
-	digest, size, err := digestOf(ctx, s, name)
-	switch {
-	case err != nil:
-		return Proof{}, err
-	case digest == "":
-		return Proof{}, taskcatalog.Errorf(taskcatalog.CodeDigestMismatch,
-			"cannot verify %s: it is missing, no regular file, or larger than the plan permits", taskcatalog.Clean(name, 300))
-	case digest != s.Args.Text("digest"):
-		return Proof{}, taskcatalog.Errorf(taskcatalog.CodeDigestMismatch,
-			"%s has other content: its digest is %s, and the plan names %s", taskcatalog.Clean(name, 300), digest, s.Args.Text("digest"))
+	proof, done, err := verified(ctx, s)
+	if err == nil && !done {
+		err = taskcatalog.Errorf(taskcatalog.CodeDigestMismatch, "cannot verify %s: it is missing, larger than the plan permits, or has other content than %s",
+			taskcatalog.Clean(s.Args.Text("path"), 300), s.Args.Text("digest"))
 	}
-	return Proof{Output: name, Digest: digest, Bytes: size}, nil
+	return proof, err
 }

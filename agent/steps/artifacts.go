@@ -6,6 +6,7 @@ import "maps"
 func init() {
 	maps.Copy(kinds, map[string]Kind{
 		"artifact.pull_blob": {Look: blobPulled, Do: pullBlob},
+		"artifact.pull_oci":  {Look: ociPulled, Do: pullOCI},
 		"artifact.verify":    {Look: verified, Do: verify},
 	})
 }

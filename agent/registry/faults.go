@@ -1,19 +1,16 @@
-package selfupdate
+package registry
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"net/url"
 	"slices"
-	"syscall"
 
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/errcode"
+
+	"github.com/hostler/hostler/agent/download"
 )
 
 // known are the codes of a registry's answer that may appear in an error message.
@@ -38,30 +35,13 @@ func cause(err error) string {
 		}
 		return text
 	}
-	var u *url.Error
-	var cert *tls.CertificateVerificationError
-	var dns *net.DNSError
-	var op *net.OpError
-	var errno syscall.Errno
 	switch {
 	case errors.Is(err, errdef.ErrNotFound):
 		return "does not have it"
 	case errors.Is(err, auth.ErrBasicCredentialNotFound):
 		return "asks for a login with a password (Basic), which nodes do not have"
-	case errors.As(err, &u) && u.Timeout():
-		return "did not answer in time"
-	case errors.As(err, &cert):
-		return "has a certificate that does not verify"
-	case errors.Is(err, http.ErrSchemeMismatch):
-		return "does not speak TLS"
-	case errors.As(err, &dns):
-		return "has a name that cannot be looked up"
-	case errors.As(err, &op) && op.Op == "dial" && errors.As(err, &errno):
-		return "cannot be reached: " + errno.Error()
-	case errors.As(err, &op), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
-		return "breaks off"
 	}
-	return "gives no answer that can be read"
+	return download.Cause(err)
 }
 
 // maskedBody is a body whose read errors are safe to report as well.

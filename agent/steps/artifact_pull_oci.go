@@ -1,0 +1,158 @@
+package steps
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"net/http"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/agent/download"
+	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/agent/registry"
+	"github.com/hostler/hostler/agent/uplink"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// ociPulled looks whether the directory has the artifact. The manifest that lies there names the files.
+func ociPulled(ctx context.Context, s *Step) (Proof, bool, error) {
+	return hasArtifact(ctx, s, s.Args.Text("root")+"/"+s.Args.Text("name"))
+}
+
+// hasArtifact holds a directory against the step's digest: the manifest has it, and each file has the
+// digest that the manifest names. Other files of the directory are not looked at.
+func hasArtifact(ctx context.Context, s *Step, dir string) (Proof, bool, error) {
+	raw, err := s.Host.Machine.ReadStrict(dir+"/"+manifestName, maxManifest)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, machine.ErrNotRegular):
+		return Proof{}, false, nil
+	case err != nil:
+		return Proof{}, false, err
+	}
+	m, err := readManifest(raw, s.Args.Text("digest"), mostBytes(s))
+	if err != nil {
+		return Proof{}, false, nil // of another artifact
+	}
+	for _, f := range m.files {
+		if digest, _, err := digestOf(ctx, s, dir+"/"+f.name); err != nil || digest != f.digest {
+			return Proof{}, false, err
+		}
+	}
+	return Proof{Output: dir, Digest: s.Args.Text("digest"), Bytes: m.bytes}, true, nil
+}
+
+// pullOCI brings the manifest of an artifact to a directory, and then the files that it names.
+func pullOCI(ctx context.Context, s *Step) (Proof, error) {
+	if s.Host.Downloads == nil || s.Plan.Artifacts == nil {
+		return Proof{}, taskcatalog.Errorf(taskcatalog.CodeStepUnsupported, "cannot pull: this agent has no downloads, or the plan no bounds for them")
+	}
+	a, err := openOCI(s)
+	if err != nil {
+		return Proof{}, err
+	}
+	dir, digest := s.Args.Text("root")+"/"+s.Args.Text("name"), s.Args.Text("digest")
+	manifest := ociFile{name: manifestName, digest: digest}
+	if err := a.bring(ctx, dir, "manifests", manifest, maxManifest, func(int64, int64) {}); err != nil {
+		return Proof{}, err
+	}
+	raw, err := s.Host.Machine.ReadStrict(dir+"/"+manifestName, maxManifest)
+	if err != nil {
+		return Proof{}, err
+	}
+	m, err := readManifest(raw, digest, s.Plan.Artifacts.MaxBytes)
+	if err != nil {
+		return Proof{}, errors.Join(err, s.Host.Machine.RemoveFile(dir+"/"+manifestName))
+	}
+	var before int64
+	report := s.bytes()
+	for _, f := range m.files {
+		if err := a.bring(ctx, dir, "blobs", f, f.size, func(done, _ int64) { report(before+done, m.bytes) }); err != nil {
+			return Proof{}, err
+		}
+		before += f.size
+	}
+	return Proof{Output: dir, Digest: digest, Bytes: m.bytes}, nil
+}
+
+// bring pulls a part of the artifact to its file, unless the file has it.
+func (a *ociRequests) bring(ctx context.Context, dir, kind string, f ociFile, most int64, progress func(done, of int64)) error {
+	s, name := a.step, dir+"/"+f.name
+	digest, _, err := digestOf(ctx, s, name)
+	if err != nil || digest == f.digest {
+		return err
+	}
+	a.kind, a.digest = kind, f.digest
+	_, err = target{s.Host.Machine, name}.pull(ctx, &download.Pull{
+		Request: a.next, Do: a.do, Digest: f.digest, Size: f.size, Most: most,
+		Checkpoint: s.Checkpoint, Now: s.Host.Now, Progress: progress,
+	})
+	return err
+}
+
+func mostBytes(s *Step) int64 {
+	if s.Plan.Artifacts == nil {
+		return 0
+	}
+	return s.Plan.Artifacts.MaxBytes
+}
+
+// ociRequests makes the requests for the parts of one artifact.
+type ociRequests struct {
+	repo         *registry.Repository
+	secret       *Secret
+	kind, digest string // of the part
+	step         *Step
+}
+
+func openOCI(s *Step) (*ociRequests, error) {
+	source := s.Args.Text("source")
+	a := &ociRequests{secret: s.Args.Secret("credential"), step: s}
+	o := registry.Options{Name: source, HTTP: s.Host.Downloads.HTTP()}
+	if a.secret != nil {
+		o.Token = a.token
+	}
+	var err error
+	if a.repo, err = registry.New(o); err != nil || !ociSource.MatchString(source) {
+		return nil, taskcatalog.Errorf(taskcatalog.CodeSourceRefused, "the source %s is no registry with a repository and without a tag",
+			taskcatalog.Clean(source, 200))
+	}
+	return a, nil
+}
+
+// do sends a request. The registry's refusal is one of the source.
+func (a *ociRequests) do(req *http.Request) (*http.Response, error) {
+	res, err := a.repo.Do(req)
+	if no, ok := errors.AsType[*registry.RefusedError](err); ok {
+		return nil, taskcatalog.Errorf(taskcatalog.CodeSourceRefused, "cannot pull the artifact: %v", no)
+	}
+	return res, err
+}
+
+// token reads the credential; a credential that cannot be used is empty, and the registry refuses it.
+func (a *ociRequests) token() string {
+	var c taskcatalog.OCIPullCredential
+	_ = a.secret.Use(func(value []byte) error { return json.Unmarshal(value, &c) })
+	return c.Token
+}
+
+// next returns the next request for the part.
+func (a *ociRequests) next(ctx context.Context, fresh bool) (*http.Request, error) {
+	if fresh && a.secret != nil {
+		if err := a.secret.Renew(ctx); err != nil {
+			if r, ok := uplink.RefusalOf(err); ok && r.Permanent() {
+				return nil, download.Lasting(err)
+			}
+			return nil, download.Waiting(err)
+		}
+	}
+	req, err := a.repo.Request(ctx, http.MethodGet, a.kind, a.digest)
+	if err != nil {
+		return nil, download.Lasting(taskcatalog.Errorf(taskcatalog.CodeSourceRefused, "the address of the source cannot be used"))
+	}
+	if a.kind == "manifests" {
+		req.Header.Set("Accept", manifestTypes)
+	}
+	return req, nil
+}
