@@ -41,34 +41,41 @@ func (o *Operation) try(ctx context.Context, i int, args steps.Args, interrupted
 	return proof, err
 }
 
+// answer is what an attempt has returned.
+type answer struct {
+	proof steps.Proof
+	err   error
+}
+
 // within waits for an attempt, and for a grace after its time is over. When the task itself ends, its
 // caller waits.
-func (o *Operation) within(task, attempt context.Context, call func() (steps.Proof, error)) (proof steps.Proof, err error) {
-	ended := make(chan struct{})
-	returned := false
+func (o *Operation) within(task, attempt context.Context, call func() (steps.Proof, error)) (steps.Proof, error) {
+	answers := make(chan answer, 1)
 	go func() {
-		defer close(ended)
-		proof, err = call()
-		returned = true
+		defer close(answers)
+		proof, err := call()
+		answers <- answer{proof, err}
 	}()
-	select {
-	case <-ended:
-	case <-attempt.Done():
-		grace := time.NewTimer(stopGrace)
-		defer grace.Stop()
+	grace := make(<-chan time.Time)
+	over := attempt.Done()
+	for {
 		select {
-		case <-ended:
-		case <-grace.C:
+		case a, returned := <-answers:
+			if !returned { // the code of the kind has ended its goroutine, and so ends this one
+				runtime.Goexit()
+			}
+			return a.proof, a.err
+		case <-over:
+			over = nil
+			timer := time.NewTimer(stopGrace)
+			defer timer.Stop()
+			grace = timer.C
+		case <-grace:
 			if task.Err() == nil {
 				return steps.Proof{}, host.ErrStuck
 			}
-			<-ended
 		}
 	}
-	if !returned { // the code of the kind has ended its goroutine, and so ends this one
-		runtime.Goexit()
-	}
-	return proof, err
 }
 
 // stopGrace is how long an attempt has to stop after its time is over.
