@@ -44,3 +44,24 @@ func cleanSourcePath(path string) bool {
 	}
 	return true
 }
+
+// sourceOf gives the kind of a source by the kind of a step, the argument from of artifact.pull_blob, or the
+// type of a credential.
+var sourceOf = map[string]string{
+	"artifact.pull_oci": "oci", "python.env.create": "pypi",
+	"s3": "s3", "gcs": "gcs", "huggingface": "huggingface", "https_signed": "https_signed",
+	CredentialOCIPull: "oci", CredentialS3Read: "s3", CredentialGCSRead: "gcs", CredentialHFToken: "huggingface",
+}
+
+// StepSource returns the kind of source that a step brings something from, or mints a credential for, and the
+// argument that names the source; empty: the step does neither.
+func StepSource(kind string, with map[string]StepValue) (source, argument string) {
+	if kind == "credential.mint" {
+		of, _ := with["type"].Literal.(string)
+		return sourceOf[of], "scope"
+	}
+	if from, literal := with["from"].Literal.(string); literal {
+		return sourceOf[from], "source"
+	}
+	return sourceOf[kind], "source"
+}

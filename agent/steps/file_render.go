@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"syscall"
 	"text/template"
-	"text/template/parse"
 
 	"github.com/hostler/hostler/agent/command"
 	"github.com/hostler/hostler/agent/machine"
@@ -33,40 +32,19 @@ func checkTemplate(s *taskcatalog.PlannedStep) error {
 	return err
 }
 
-// parseTemplate reads a template whose only actions are {{.name}}, with names that are given. Such a
-// template has no loop, no function and no call.
+// parseTemplate reads a template that only names values that are given. Such a template has no loop, no
+// function and no call.
 func parseTemplate(text string, given func(name string) bool) (*template.Template, error) {
-	t, err := template.New("template").Option("missingkey=error").Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("its template cannot be read: %w", err)
-	}
-	if len(t.Templates()) > 1 || t.Tree == nil {
-		return nil, errors.New("its template defines another template, or is empty")
-	}
-	for _, n := range t.Root.Nodes {
-		switch n := n.(type) {
-		case *parse.TextNode, *parse.CommentNode:
-			continue
-		case *parse.ActionNode:
-			if name := onlyField(n); name != "" && given(name) {
-				continue
-			}
+	names, faults := taskcatalog.StepTemplateNames(text)
+	for _, name := range names {
+		if !given(name) {
+			faults = append(faults, fmt.Sprintf("the template names %q, which is not among values", taskcatalog.Clean(name, 80)))
 		}
-		return nil, fmt.Errorf("its template has %s: it may only name values of the step ({{.name}})", strconv.Quote(taskcatalog.Clean(n.String(), 80)))
 	}
-	return t, nil
-}
-
-// onlyField returns the name in {{.name}}; empty: the action is something else.
-func onlyField(n *parse.ActionNode) string {
-	if n.Pipe == nil || len(n.Pipe.Decl) > 0 || len(n.Pipe.Cmds) != 1 || len(n.Pipe.Cmds[0].Args) != 1 {
-		return ""
+	if len(faults) > 0 {
+		return nil, errors.New(faults[0])
 	}
-	f, ok := n.Pipe.Cmds[0].Args[0].(*parse.FieldNode)
-	if !ok || len(f.Ident) != 1 {
-		return ""
-	}
-	return f.Ident[0]
+	return template.New("template").Option("missingkey=error").Parse(text)
 }
 
 // rendered is a file as its step wants it.

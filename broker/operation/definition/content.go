@@ -4,33 +4,15 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"text/template"
-	"text/template/parse"
 
 	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// schemeOf gives the kind of a source by the kind of a step, the argument from of artifact.pull_blob, or the type
-// of a credential.
-var schemeOf = map[string]string{
-	"artifact.pull_oci": "oci", "python.env.create": "pypi",
-	"s3": "s3", "gcs": "gcs", "huggingface": "huggingface", "https_signed": "https_signed",
-	taskcatalog.CredentialOCIPull: "oci", taskcatalog.CredentialS3Read: "s3", taskcatalog.CredentialGCSRead: "gcs",
-	taskcatalog.CredentialHFToken: "huggingface",
-}
-
 // Scheme returns the kind of source that a step brings something from, or mints a credential for, and the
 // argument that names the source; empty: the step does neither.
 func Scheme(kind string, with map[string]taskcatalog.StepValue) (scheme, argument string) {
-	if kind == "credential.mint" {
-		of, _ := with["type"].Literal.(string)
-		return schemeOf[of], "scope"
-	}
-	if from, literal := with["from"].Literal.(string); literal {
-		return schemeOf[from], "source"
-	}
-	return schemeOf[kind], "source"
+	return taskcatalog.StepSource(kind, with)
 }
 
 // sources checks the list of sources.
@@ -151,30 +133,15 @@ func (c *checker) typeOfCell(i int, v taskcatalog.StepValue) taskcatalog.StepTyp
 func (c *checker) template(part string, s Step) {
 	text, _ := s.With["template"].Literal.(string)
 	part += "/with/template"
-	t, err := template.New(s.ID).Parse(text)
-	if err != nil {
-		c.Refuse(part, CodeBadTemplate, "the template cannot be read: %s", firstLine(err))
-		return
-	}
-	if len(t.Templates()) > 1 {
-		c.Refuse(part, CodeBadTemplate, "the template defines another template")
+	names, faults := taskcatalog.StepTemplateNames(text)
+	for _, fault := range faults {
+		c.Refuse(part, CodeBadTemplate, "%s", fault)
 	}
 	named := map[string]bool{}
-	for _, n := range t.Root.Nodes {
-		switch n := n.(type) {
-		case *parse.TextNode, *parse.CommentNode:
-		case *parse.ActionNode:
-			field := onlyField(n)
-			if field == "" {
-				c.Refuse(part, CodeBadTemplate, "%s does more than name a value ({{.name}})", profiles.Quote(n.String()))
-				continue
-			}
-			named[field] = true
-			if _, given := s.With["values"].Table[field]; !given {
-				c.Refuse(part, CodeBadTemplate, "the template names %s, which is not among values", profiles.Quote(field))
-			}
-		default:
-			c.Refuse(part, CodeBadTemplate, "%s does more than name a value ({{.name}})", profiles.Quote(n.String()))
+	for _, name := range names {
+		named[name] = true
+		if _, given := s.With["values"].Table[name]; !given {
+			c.Refuse(part, CodeBadTemplate, "the template names %s, which is not among values", profiles.Quote(name))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.With["values"].Table)) {
@@ -183,16 +150,4 @@ func (c *checker) template(part string, s Step) {
 			c.Refuse(strings.TrimSuffix(part, "template")+"values/"+name, CodeUnusedInput, "the template does not name %s", profiles.Quote(name))
 		}
 	}
-}
-
-// onlyField returns the name in {{.name}}; empty: the action is something else.
-func onlyField(n *parse.ActionNode) string {
-	if n.Pipe == nil || len(n.Pipe.Decl) > 0 || len(n.Pipe.Cmds) != 1 || len(n.Pipe.Cmds[0].Args) != 1 {
-		return ""
-	}
-	f, ok := n.Pipe.Cmds[0].Args[0].(*parse.FieldNode)
-	if !ok || len(f.Ident) != 1 {
-		return ""
-	}
-	return f.Ident[0]
 }
