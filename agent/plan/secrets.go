@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/hostler/hostler/agent/redact"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -28,32 +30,72 @@ func (o *Operation) wipe(report *taskcatalog.Report) int {
 	return n
 }
 
-// fragments are the parts of a secret that are secrets themselves: the values of its JSON, or the
-// parameters of its URL.
-func fragments(secret []byte) [][]byte {
-	all := [][]byte{secret}
-	for _, part := range bytes.FieldsFunc(secret, func(r rune) bool { return r <= ' ' || bytes.ContainsRune([]byte(`"{}[],:&=?`), r) }) {
-		if len(part) >= minFragment {
-			all = append(all, part)
+// The lengths from which a part of a secret is looked for: a text of its JSON, and a value in the query
+// of a URL. Shorter ones are parts of other words.
+const (
+	minPart  = 8
+	minQuery = 16
+)
+
+// partsOf are the parts of a secret that are secrets themselves, the longest first, and the secret: the
+// texts in its JSON, words in them, and the values in the query of a URL. Names in the JSON, and hosts
+// and paths of URLs, are none: a path on the node may have the same words. The caller clears them.
+func partsOf(secret []byte) (parts [][]byte) {
+	add := func(part []byte, least int) {
+		if len(part) >= least {
+			parts = append(parts, bytes.Clone(part))
 		}
 	}
-	slices.SortFunc(all, func(a, b []byte) int { return len(b) - len(a) })
-	return all
+	add(secret, 1)
+	d := jsontext.NewDecoder(bytes.NewReader(secret))
+	for {
+		kind := d.PeekKind()
+		container, read := d.StackIndex(d.StackDepth())
+		name := container == '{' && read%2 == 0
+		if kind != '"' {
+			if _, err := d.ReadToken(); err != nil { // the end, or no JSON
+				break
+			}
+			continue
+		}
+		raw, err := d.ReadValue()
+		if err != nil {
+			break
+		}
+		text, _ := jsontext.AppendUnquote(nil, raw)
+		if !name {
+			add(text, minPart)
+			_, query, _ := bytes.Cut(text, []byte("?"))
+			for pair := range bytes.SplitSeq(query, []byte("&")) {
+				_, value, _ := bytes.Cut(pair, []byte("="))
+				add(value, minQuery)
+			}
+			for word := range bytes.FieldsSeq(text) {
+				add(word, minPart)
+			}
+		}
+		clear(text)
+	}
+	slices.SortFunc(parts, func(a, b []byte) int { return len(b) - len(a) })
+	return parts
 }
 
-// minFragment is the length from which a part of a secret is looked for.
-const minFragment = 8
-
-// leaks reports whether data holds a secret of the task, or a part of one.
-func (o *Operation) leaks(data []byte) (found bool) {
+// each calls do with each secret of the task, and with its parts.
+func (o *Operation) each(do func(part []byte)) {
 	for _, s := range o.secrets {
 		_ = s.Use(func(value []byte) error {
-			for _, part := range fragments(value) {
-				found = found || len(part) > 0 && bytes.Contains(data, part)
+			for _, part := range partsOf(value) {
+				do(part)
+				clear(part)
 			}
 			return nil
 		})
 	}
+}
+
+// leaks reports whether data holds a secret of the task, or a part of one.
+func (o *Operation) leaks(data []byte) (found bool) {
+	o.each(func(part []byte) { found = found || bytes.Contains(data, part) })
 	return found
 }
 
@@ -61,16 +103,7 @@ func (o *Operation) leaks(data []byte) (found bool) {
 // loses what looks like one: its code may have quoted a part.
 func (o *Operation) hide(s *taskcatalog.PlannedStep, message string) string {
 	text := []byte(message)
-	for _, secret := range o.secrets {
-		_ = secret.Use(func(value []byte) error {
-			for _, part := range fragments(value) {
-				if len(part) > 0 {
-					text = bytes.ReplaceAll(text, part, []byte("[redacted]"))
-				}
-			}
-			return nil
-		})
-	}
+	o.each(func(part []byte) { text = bytes.ReplaceAll(text, part, []byte("[redacted]")) })
 	for _, v := range s.With {
 		if _, ok := o.secretOf(v); ok {
 			redacted, _ := redact.New(nil, nil).Text(string(text))
