@@ -15,6 +15,8 @@ var (
 	logTools []byte
 	//go:embed own/packagetools.yaml
 	packageTools []byte
+	//go:embed own/pythontools.yaml
+	pythonTools []byte
 )
 
 // ownMaxTimeout is for compiled-in profiles, in seconds: a drive may take days to erase itself.
@@ -43,7 +45,12 @@ func LogTools() map[string]*CommandProfile { return readLogTools() }
 // as DiskTools do.
 func PackageTools() map[string]*CommandProfile { return readPackageTools() }
 
+// PythonTools returns the command profiles that make Python environments, by id. They belong to the
+// agent, as DiskTools do.
+func PythonTools() map[string]*CommandProfile { return readPythonTools() }
+
 var (
+	readPythonTools  = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("pythontools.yaml", pythonTools) })
 	readPackageTools = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("packagetools.yaml", packageTools) })
 	readDiskTools    = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("disktools.yaml", diskTools) })
 	readBMCTools     = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("bmctools.yaml", bmcTools) })

@@ -12,6 +12,7 @@ func TestNoSetMayNameWhatTheAgentKeepsToItself(t *testing.T) {
 	maps.Copy(own, BMCTools())
 	maps.Copy(own, LogTools())
 	maps.Copy(own, PackageTools())
+	maps.Copy(own, PythonTools())
 	for id, p := range own {
 		if !p.Own() {
 			t.Errorf("%s is not the agent's own", id)

@@ -107,12 +107,12 @@ var stepKinds = []StepKind{
 	},
 	{
 		Name: "package.install", Summary: "install packages of the system in the versions that are named",
-		Args: []StepArg{{Name: "packages", Type: StepPackages, Required: true, Summary: "NAME=VERSION each"}},
+		Args: []StepArg{{Name: "packages", Type: StepPackages, Required: true, Summary: "NAME=VERSION each, 64 at most"}},
 	},
 	{
 		Name: "python.env.create", Summary: "make a Python environment from a lock file with hashes", Output: StepPath, Artifact: true,
 		Args: []StepArg{
-			{Name: "source", Type: StepText, Required: true, Summary: "host and path of the package index"},
+			{Name: "source", Type: StepText, Required: true, Summary: "host and path of the package index; artifacts lists the hosts of its files as well"},
 			{Name: "lock", Type: StepPath, Required: true, Summary: "the lock file, every line with its hash"},
 			argRoot, argName("environment"),
 		},

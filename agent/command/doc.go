@@ -15,7 +15,8 @@
 //   - A name on the way that runs other programs (a link to a shell) is refused, and so
 //     is a script for a shell, a set-uid program, and a file that is not executable.
 //   - A profile compiled into the agent (profiles.DiskTools, BMCTools, LogTools) may name
-//     a program forbidden to sets: the program is then allowed by its exact name only.
+//     a program forbidden to sets: the program is then allowed by its exact name only, or by
+//     this name with a version behind it.
 //   - A program inherits only what the profile lists: no descriptor, no other variable,
 //     no terminal.
 //   - A program's output is untrusted: it is kept up to the cap, the rest is counted, and

@@ -32,11 +32,11 @@ type Executable struct {
 func (e *Executable) Close() error { return e.file.Close() }
 
 // find opens the program at an absolute path below a machine's root directory, if it may run. own is
-// set for a profile compiled into the agent: the program's exact name is then allowed, even if the
-// program runs others. Codes executable_missing, executable_insecure, executable_refused.
+// set for a profile compiled into the agent: the program's exact name is then allowed, alone or with
+// a version behind it, even if the program runs others. Codes executable_missing, executable_insecure, executable_refused.
 func find(root *os.File, name string, own bool) (*Executable, error) {
 	f, err := walk(root, name, func(part string) bool {
-		if own && part == path.Base(name) {
+		if own && isVersionOf(part, path.Base(name)) {
 			return false
 		}
 		return profiles.RunsOtherPrograms(part) || !profiles.SameProgram(name, part)
@@ -53,6 +53,12 @@ func find(root *os.File, name string, own bool) (*Executable, error) {
 		return nil, err
 	}
 	return &Executable{file: f, script: interpreter != nil}, nil
+}
+
+// isVersionOf reports whether a name is the program's own, or that of one of its versions: python3.11.
+func isVersionOf(part, program string) bool {
+	version, ok := strings.CutPrefix(part, program)
+	return ok && strings.Trim(version, ".0123456789") == ""
 }
 
 func refused(name, format string, args ...any) error {

@@ -23,6 +23,8 @@ func TestAProgramOfTheAgentsOwnIsThatOneAlone(t *testing.T) {
 	}{
 		{"itself", "", true, ""},
 		{"to another program that may run", "other", true, ""},
+		{"to a version of it", "nvme2.11", true, ""},
+		{"to a version of another", "python3.11", true, CodeExecutableRefused},
 		{"to a shell", "bash", true, CodeExecutableRefused},
 		{"to another that changes disks", "blkdiscard", true, CodeExecutableRefused},
 		{"of a set", "", false, CodeExecutableRefused},

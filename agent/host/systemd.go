@@ -63,4 +63,5 @@ type Service struct {
 	Env     []string // the whole environment, beside systemd's own variables
 	Output  string   // the file that gets what it prints, in place of an earlier content
 	Timeout time.Duration
+	Offline bool // without a network, and with a /tmp of its own
 }

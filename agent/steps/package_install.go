@@ -283,13 +283,12 @@ func runPackageTool(ctx context.Context, s *Step, id string, args map[string]any
 	if err != nil {
 		return 0, "", err
 	}
-	said, err := tail(s.Host.Machine, output)
+	said, err := tail(s.Host.Machine, output, 16<<10)
 	return exit, said, err
 }
 
 // tail returns the end of a file: programs print last why they end.
-func tail(m *machine.Machine, name string) (string, error) {
-	const most = 16 << 10
+func tail(m *machine.Machine, name string, most int64) (string, error) {
 	f, err := m.OpenFile(name)
 	if err != nil {
 		return "", err

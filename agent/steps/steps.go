@@ -89,6 +89,7 @@ var kinds = map[string]Kind{
 	CommandKind:                   {Check: checkCommand, Do: runCommand},
 	"network.fabric.verify":       {Do: verifyFabric},
 	"package.install":             {Look: lookPackages, Do: installPackages},
+	"python.env.create":           {Look: lookPythonEnv, Do: createPythonEnv},
 }
 
 // Lookup finds the code of a kind.
@@ -104,7 +105,8 @@ func Final(code taskcatalog.Code) bool {
 		taskcatalog.CodeDigestMismatch, taskcatalog.CodeArtifactTooBig, taskcatalog.CodePathRefused,
 		command.CodeExecutableRefused, command.CodeExecutableInsecure:
 		return true
-	case CodePackageNotFound, CodePackageConflict, CodePackageUntrusted:
+	case CodePackageNotFound, CodePackageConflict, CodePackageUntrusted,
+		CodeLockRefused, CodeWheelNotFound, CodePathTaken, CodePathInsecure, CodePythonMissing:
 		return true
 	}
 	return false

@@ -26,6 +26,10 @@ func (b Bus) Finish(ctx context.Context, s host.Service) (exit int, err error) {
 		{Name: "StandardError", Value: godbus.MakeVariant("inherit")},
 		{Name: "TimeoutStartUSec", Value: godbus.MakeVariant(uint64(s.Timeout.Microseconds()))},
 	}
+	if s.Offline {
+		properties = append(properties, dbus.Property{Name: "PrivateNetwork", Value: godbus.MakeVariant(true)},
+			dbus.Property{Name: "PrivateTmp", Value: godbus.MakeVariant(true)})
+	}
 	err = units(ctx, func(c *dbus.Conn) error {
 		// A service that failed while nobody waited keeps its name.
 		if err := forget(ctx, c, s.Unit); err != nil {
