@@ -188,4 +188,5 @@ type EndOperation struct {
 	To            OperationStatus
 	Code, Message string
 	Steps         []OperationStep
+	Statement     []byte // of the attempt, signed
 }

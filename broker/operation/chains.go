@@ -166,6 +166,14 @@ func (c *Chains) recordResult(ctx context.Context, r *run, o broker.Operation) e
 	if err != nil {
 		return err
 	}
+	return c.end(ctx, r, o, end)
+}
+
+// end ends the operation with the statement of its attempt.
+func (c *Chains) end(ctx context.Context, r *run, o broker.Operation, end broker.EndOperation) (err error) {
+	if end.Statement, err = c.Records.Statement(ctx, o, end); err != nil {
+		return taskstage.Records(err)
+	}
 	r.Apply(end)
 	return nil
 }
@@ -193,8 +201,7 @@ func (c *Chains) cancelled(ctx context.Context, r *run, o broker.Operation) erro
 		end.To, end.Code, end.Message = broker.OperationCanceled, string(taskcatalog.CodeCanceled),
 			taskcatalog.Clean("cancelled by "+cmp.Or(o.CanceledBy, "an action on run "+r.ID), 500)
 	}
-	r.Apply(end)
-	return nil
+	return c.end(ctx, r, o, end)
 }
 
 // ProgressEvent announces that an operation came to another step on a node. The data names no node: the

@@ -19,7 +19,8 @@
 //   - A cancel is a mark on the operation, which the stages look at. It withdraws the tasks and waits for their
 //     end; an action that cancels the run does the same. If all of them ended well all the same, the
 //     operation has succeeded.
-//   - Rows, code and status of an operation are written in the transaction that ends its last stage.
+//   - Rows, code, status and statement of an operation are written in the transaction that ends its last
+//     stage.
 //
 // What a node reports is cleaned and bounded before it is kept. The package knows no store: Records is its
 // port, and package records joins both. Package definition reads definitions, package plan binds inputs.

@@ -31,6 +31,23 @@ func TestAnOperationEndsWithTheRowsOfItsSteps(t *testing.T) {
 	}
 }
 
+// An attempt ends with its statement, and waits until one can be signed.
+func TestAnOperationEndsWithItsStatement(t *testing.T) {
+	w := newWorld(t, "n-1")
+	w.unsigned = broker.Errorf(broker.Unavailable, "no_signing_key", "there is no statement key")
+	w.start()
+	w.settleFor(time.Minute)
+	if w.ends != 0 || w.o.Status != broker.OperationRunning {
+		t.Errorf("it is %s without a statement", w.o.Status)
+	}
+	w.unsigned = nil
+	w.settle()
+	w.stands(broker.OperationSucceeded, "")
+	if !slices.Equal(w.stated, []string{"op-1 1 succeeded"}) {
+		t.Errorf("its statements: %q", w.stated)
+	}
+}
+
 func TestOneFailedNodeFailsTheOperationAndTheOthersFinish(t *testing.T) {
 	w := newWorld(t, "n-1", "n-2")
 	w.does = func(k *broker.Task) {

@@ -30,9 +30,12 @@ type world struct {
 	o      broker.Operation
 	steps  []broker.OperationStep
 	ends   int // how often the operation ended
-	refuse error
-	tasks  map[string]*broker.Task // by key
-	asked  []string                // keys, in the order of the first request
+	stated []string
+	// unsigned is why no statement can be signed.
+	unsigned error
+	refuse   error
+	tasks    map[string]*broker.Task // by key
+	asked    []string                // keys, in the order of the first request
 	// does is the work of a node's agent at each look; nil: the task succeeds.
 	does func(k *broker.Task)
 }
@@ -134,6 +137,7 @@ func (w *world) apply(effect any) error {
 		w.o, w.steps = next, append(w.steps, e.Steps...)
 		w.o.Status = e.To
 		w.ends++
+		w.stated = append(w.stated, string(e.Statement))
 	default:
 		return fmt.Errorf("nothing applies a %T", effect)
 	}
@@ -191,6 +195,10 @@ func (w *world) Tasks(_ context.Context, nodeID, runID string) (all []broker.Tas
 		}
 	}
 	return all, nil
+}
+
+func (w *world) Statement(_ context.Context, o broker.Operation, end broker.EndOperation) ([]byte, error) {
+	return fmt.Appendf(nil, "%s %d %s", o.ID, o.Attempt, end.To), w.unsigned
 }
 
 func row(id string, status taskcatalog.StepStatus, code taskcatalog.Code) taskcatalog.OperationStep {

@@ -246,6 +246,9 @@ func (t *tx) endOperation(ctx context.Context, r chain.Record, e broker.EndOpera
 	if err := t.saveSteps(ctx, o, e.Steps); err != nil {
 		return err
 	}
+	if err := t.saveStatement(ctx, o, e.Statement); err != nil {
+		return err
+	}
 	return t.saveOperation(ctx, o, entry)
 }
 

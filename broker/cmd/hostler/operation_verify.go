@@ -63,7 +63,7 @@ func ended(status string) string {
 func statementPage(p *render.Page, r *statement.Report) {
 	o := r.Operation
 	p.Title("Statement of an operation: " + o.Status)
-	p.Fields("operation", o.Operation+" ("+o.OperationID+")", "definition", o.DefinitionDigest, "inputs", o.InputsDigest,
+	p.Fields("operation", o.Operation+" ("+o.OperationID+"), attempt "+strconv.Itoa(o.Attempt), "definition", o.DefinitionDigest, "inputs", o.InputsDigest,
 		"project", o.ProjectID, "allocation", o.AllocationID, "nodes", strings.Join(o.NodeIDs, ", "),
 		"requested", render.Time(o.RequestedAt), "ended", render.Time(o.FinishedAt))
 	rows := [][]string{}
@@ -90,7 +90,10 @@ func statementPage(p *render.Page, r *statement.Report) {
 }
 
 func proofOf(t statement.Task) string {
-	if t.Proof == nil {
+	switch {
+	case t.Unproven != "":
+		return "none that holds (" + string(t.Unproven) + ")"
+	case t.Proof == nil:
 		return "none: the node reported nothing"
 	}
 	if t.Outcome == taskcatalog.OutcomeSucceeded {

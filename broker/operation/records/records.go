@@ -12,8 +12,9 @@ import (
 
 // Records is operation.Records over the broker's own parts.
 type Records struct {
-	DB    *store.DB
-	Queue *taskqueue.Queue
+	DB     *store.DB
+	Queue  *taskqueue.Queue
+	Signer Signer
 }
 
 var _ operation.Records = (*Records)(nil)

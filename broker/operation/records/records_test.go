@@ -2,6 +2,7 @@ package records
 
 import (
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
@@ -14,10 +15,12 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/operation"
 	"github.com/hostler/hostler/broker/operation/definition"
+	"github.com/hostler/hostler/broker/operation/statement"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/broker/taskstage"
+	"github.com/hostler/hostler/pki"
 	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -74,7 +77,7 @@ func (f *tasks) Request(_ context.Context, t taskstage.Task) (broker.Task, error
 			return *k, nil
 		}
 	}
-	k := &broker.Task{ID: "t-" + t.Key, IdempotencyKey: t.Key, NodeID: t.NodeID, CorrelationID: t.RunID, Status: broker.TaskDispatched}
+	k := &broker.Task{ID: "t-" + t.Key, IdempotencyKey: t.Key, NodeID: t.NodeID, CorrelationID: t.RunID, Status: broker.TaskDispatched, EnvelopeDigest: pki.Digest([]byte(t.Key))}
 	f.all = append(f.all, k)
 	return *k, nil
 }
@@ -86,6 +89,10 @@ func (f *tasks) Withdraw(ctx context.Context, nodeID, runID, _ string) ([]broker
 		}
 	}
 	return f.Tasks(ctx, nodeID, runID)
+}
+
+func (f *tasks) Statement(ctx context.Context, o broker.Operation, end broker.EndOperation) ([]byte, error) {
+	return f.state(ctx, o, end, f.Tasks)
 }
 
 func (f *tasks) Tasks(_ context.Context, nodeID, runID string) (all []broker.Task, err error) {
@@ -109,9 +116,31 @@ func fails(k *broker.Task) {
 	ended(k, broker.TaskFailed, taskcatalog.CodeStepFailed, taskcatalog.StepFailed)
 }
 
+// theKey is a statement key, which everybody knows.
+type theKey struct{}
+
+var theSeed = make([]byte, ed25519.SeedSize)
+
+func (theKey) StatementSigner(context.Context) (pki.Signer, error) {
+	return pki.NewSigner(ed25519.NewKeyFromSeed(theSeed))
+}
+
+// stated is the verified statement of an attempt.
+func (s *site) stated(o broker.Operation) statement.Operation {
+	s.Helper()
+	file, err := s.db.OperationStatement(s.Context(), o.ID, o.Attempt)
+	s.ok(err)
+	const year = 365 * 24 * time.Hour
+	key, err := pki.NewBundleKey(pki.UseStatement, ed25519.NewKeyFromSeed(theSeed).Public(), s.db.Now().Add(-year), s.db.Now().Add(year))
+	s.ok(err)
+	r, err := statement.Verify(file, &pki.TrustBundle{Version: 1, Keys: []pki.BundleKey{key}}, s.db.Now())
+	s.ok(err)
+	return r.Operation
+}
+
 func each(t *testing.T, f func(s *site)) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
-		s := &site{T: t, db: db, clock: clock, records: &Records{DB: db, Queue: taskqueue.New(taskqueue.Config{DB: db, Rand: rand.Reader})}}
+		s := &site{T: t, db: db, clock: clock, records: &Records{DB: db, Queue: taskqueue.New(taskqueue.Config{DB: db, Rand: rand.Reader}), Signer: theKey{}}}
 		s.tasks = &tasks{Records: s.records, does: succeeds}
 		classes := chain.Classes{}
 		for _, h := range broker.FailureHandlings {
@@ -296,6 +325,12 @@ func TestAnOperationOfAProjectIsKeptAuditedAndTold(t *testing.T) {
 		if len(rows) != 2 || rows[0].Message != "of "+s.lab.NodeIDs[0] || rows[1].Place != 1 || rows[1].StepKind != "gpu.driver.validate" || rows[1].DurationMS != 7 {
 			t.Errorf("%+v", rows)
 		}
+		// The stand-in's nodes sign nothing: the statement names their tasks, and calls nothing a success.
+		said := s.stated(kept)
+		if said.OperationID != o.ID || said.Operation != "demo.look@v1" || said.DefinitionDigest != o.DefinitionDigest || said.Attempt != 1 ||
+			said.Status != statement.Failed || len(said.Tasks) != 2 || said.Tasks[1].NodeID != s.lab.NodeIDs[1] || said.Tasks[0].Proof != nil {
+			t.Errorf("%+v", said)
+		}
 		next, err := s.db.OperationSteps(s.Context(), o.ID, "driver", store.StepPlace{Task: 1}, 1)
 		s.ok(err)
 		if len(next) != 1 || next[0].Place != 1 {
@@ -331,6 +366,9 @@ func TestARetryGoesOnWithTheSamePlan(t *testing.T) {
 		}
 		if _, err := s.records.Retry(s.Context(), now, chain.Actor{Name: "ada"}, "again"); err == nil {
 			t.Error("a success is tried again")
+		}
+		if first, second := s.stated(failed), s.stated(now); first.Attempt != 1 || first.Code != "step_failed" || second.Attempt != 2 || second.Code != "" {
+			t.Errorf("the attempts' statements: %+v, %+v", first, second)
 		}
 		rows, err := s.db.OperationSteps(s.Context(), o.ID, "", store.StepPlace{}, 10)
 		s.ok(err)

@@ -5,14 +5,14 @@
 // # Model
 //
 // A statement is a DSSE envelope with one signature by the statement key over an in-toto statement. Its
-// predicate (Operation) names the definition and the inputs by digest, and each task of the operation
+// predicate (Operation) names the definition and the inputs by digest, and each task of one attempt
 // with the evidence that the node signed, the result that the evidence names by digest, and the node's
 // certificate. The result has a row for each attempt of each step: kind, profile, artifact, outcome.
 //
 // # Rules
 //
-//   - Steps and status are functions of the proofs (Steps, StatusOf). A statement that says something
-//     else is refused, whoever signed it.
+//   - Steps follow from the proofs, and no status is better than theirs (StatusOf). A statement that
+//     says something else is refused, whoever signed it.
 //   - A task without evidence proves nothing: it never makes an operation a success.
 //   - The node's result repeats the plan's operation and digests, so that evidence of another operation,
 //     definition or input is refused.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"time"
 
 	"github.com/hostler/hostler/pki"
@@ -32,12 +33,14 @@ type Operation struct {
 	InputsDigest     string `json:"inputs_digest"`
 	ProjectID        string `json:"project_id,omitempty"` // empty: no tenant's operation
 	AllocationID     string `json:"allocation_id,omitempty"`
+	Attempt          int    `json:"attempt"` // of the operation, from 1: each attempt has its own statement
 	// NodeIDs are the nodes that the operation was for.
 	NodeIDs []string `json:"node_ids"`
-	Status  string   `json:"status"` // StatusOf(NodeIDs, Tasks)
-	// Tasks are the tasks of the operation in their order: on each node the first one, and one for each
-	// retry.
-	Tasks []Task `json:"tasks"`
+	// Status is never better than StatusOf(NodeIDs, Tasks), and Code says why the broker counts the
+	// attempt as failed or canceled.
+	Status string `json:"status"`
+	Code   string `json:"code,omitempty"`
+	Tasks  []Task `json:"tasks"` // of the attempt
 	// Steps are the rows of all proven results, in their order.
 	Steps       []Step    `json:"steps"`
 	RequestedAt time.Time `json:"requested_at"`
@@ -52,8 +55,10 @@ type Task struct {
 	Digest  string              `json:"digest"` // sha256:… of the task's envelope, which has the plan
 	Outcome taskcatalog.Outcome `json:"outcome,omitempty"`
 	Code    taskcatalog.Code    `json:"code,omitempty"`
-	// Proof is what the node signed. Nil: the node reported nothing.
+	// Proof is what the node signed. Nil: the node reported nothing, or Unproven.
 	Proof *Proof `json:"proof,omitempty"`
+	// Unproven is the code by which the broker refused the proof.
+	Unproven taskcatalog.Code `json:"unproven,omitempty"`
 }
 
 // Proof is the evidence of a task with what is needed to check it.
@@ -86,14 +91,26 @@ type digest struct {
 	SHA256 string `json:"sha256"`
 }
 
-// Issue signs what an operation did. Steps and Status are filled in from the proofs.
+// Issue signs what an attempt of an operation did. Steps are filled in from the proofs; a proof that does
+// not hold is left out, with its code. Status is the worse of the given one and StatusOf.
 func Issue(o Operation, signer pki.Signer) ([]byte, error) {
 	o = tidy(o)
+	for i, t := range o.Tasks {
+		if t.Proof == nil {
+			continue
+		}
+		if _, err := o.proof(t); err != nil {
+			o.Tasks[i].Proof, o.Tasks[i].Unproven = nil, taskcatalog.CodeOf(err, CodeIncomplete)
+		}
+	}
 	steps, err := o.prove()
 	if err != nil {
 		return nil, err
 	}
-	o.Steps, o.Status = steps, StatusOf(o.NodeIDs, o.Tasks)
+	o.Steps = steps
+	if of := StatusOf(o.NodeIDs, o.Tasks); better(o.Status, of) {
+		o.Status = of
+	}
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -102,6 +119,14 @@ func Issue(o Operation, signer pki.Signer) ([]byte, error) {
 		return nil, err
 	}
 	return pki.SignStatement(payload, signer)
+}
+
+// statuses are ordered from the worst to the best.
+var statuses = []string{Failed, Canceled, Succeeded}
+
+// better reports whether one status is better than another.
+func better(status, than string) bool {
+	return slices.Index(statuses, status) > slices.Index(statuses, than)
 }
 
 // StatusOf returns the status of an operation for these nodes with these tasks: the worst of what the

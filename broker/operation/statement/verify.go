@@ -64,7 +64,7 @@ func Verify(file []byte, trust *pki.TrustBundle, now time.Time) (*Report, error)
 		return nil, err
 	case !reflect.DeepEqual(steps, o.Steps):
 		return nil, refuse(CodeStepsContradicted, "its steps are not those that the node signed")
-	case o.Status != StatusOf(o.NodeIDs, o.Tasks):
+	case better(o.Status, StatusOf(o.NodeIDs, o.Tasks)):
 		return nil, refuse(CodeStatusUnfounded, "it says %s, and its tasks give %s", o.Status, StatusOf(o.NodeIDs, o.Tasks))
 	}
 	return r, nil
@@ -79,6 +79,8 @@ func (o Operation) check() error {
 		return refuse(CodeIncomplete, "it names no operation or no node")
 	case !sha256Form.MatchString(o.DefinitionDigest) || !sha256Form.MatchString(o.InputsDigest):
 		return refuse(CodeIncomplete, "the digest of its definition or of its inputs is missing")
+	case o.Attempt < 1 || !slices.Contains(statuses, o.Status):
+		return refuse(CodeIncomplete, "its attempt or its status is missing")
 	case o.RequestedAt.IsZero() || o.FinishedAt.Before(o.RequestedAt) || o.IssuedAt.Before(o.FinishedAt.Add(-taskcatalog.ClockSkew)):
 		return refuse(CodeIncomplete, "its times are missing, or not in their order")
 	}

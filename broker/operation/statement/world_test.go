@@ -78,7 +78,7 @@ func (w *world) staged() statement.Operation {
 	w.t.Helper()
 	return statement.Operation{
 		OperationID: "op-1", Operation: "model.artifact.stage@v1", DefinitionDigest: sum("definition"), InputsDigest: sum("inputs"),
-		ProjectID: "p-1", AllocationID: "alc-1", NodeIDs: []string{w.node.NodeID},
+		ProjectID: "p-1", AllocationID: "alc-1", Attempt: 1, NodeIDs: []string{w.node.NodeID}, Status: statement.Succeeded,
 		Tasks: []statement.Task{
 			w.prove("t-1", -30, taskcatalog.OutcomeFailed, taskcatalog.CodeStepFailed, result(taskcatalog.StepFailed, "")),
 			w.prove("t-2", -10, taskcatalog.OutcomeSucceeded, "", result(taskcatalog.StepSucceeded, sum("content"))),

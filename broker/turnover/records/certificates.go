@@ -6,13 +6,13 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// Proof implements turnover.Nodes. The certificate beside the evidence is the node's newest
-// certificate, at the task's end, with the key of the signature: renewals keep the key.
+// Proof implements turnover.Nodes.
 func (n *Nodes) Proof(ctx context.Context, taskID string) (turnover.Proof, error) {
 	k, err := n.DB.Task(ctx, taskID)
 	if err != nil {
@@ -26,31 +26,12 @@ func (n *Nodes) Proof(ctx context.Context, taskID string) (turnover.Proof, error
 		return out, nil
 	}
 	out.EvidenceDigest = pki.Digest(k.Evidence)
-	signed, err := n.signedBy(ctx, k)
+	signed, err := taskqueue.SignedBy(ctx, n.DB, k)
 	if err != nil || signed == nil {
 		return out, err
 	}
 	out.Task.Proof = &certificate.Proof{Certificate: signed, Evidence: string(k.Evidence), Result: string(k.Result)}
 	return out, nil
-}
-
-// signedBy is the node certificate whose key signed the evidence of a task, as DER; nil: none on
-// record.
-func (n *Nodes) signedBy(ctx context.Context, k broker.Task) ([]byte, error) {
-	all, err := n.DB.IssuedCerts(ctx, k.NodeID, k.NodeEpoch, k.EndedAt)
-	if err != nil {
-		return nil, err
-	}
-	for _, c := range all {
-		certs, err := pki.ParseCerts([]byte(c.PEM))
-		if err != nil || len(certs) == 0 {
-			continue
-		}
-		if _, err := pki.VerifyEvidence(k.Evidence, certs[0].PublicKey); err == nil {
-			return certs[0].Raw, nil
-		}
-	}
-	return nil, nil
 }
 
 // Certify implements turnover.Nodes.
