@@ -5,6 +5,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -48,7 +49,28 @@ func (a *API) putOperationPolicy(
 	}
 	who := callerOf(ctx)
 	narrowOnly := !who.Place.OfPlatform() && !who.Role.Covers(tenantAdmin)
-	return resource(operationPolicyResource)(a.c.DB.SetOperationPolicy(ctx, who.actor(), p, narrowOnly, taskcatalog.Clean(put.Reason, 500)))
+	p, err := a.c.DB.SetOperationPolicy(ctx, who.actor(), p, narrowOnly, taskcatalog.Clean(put.Reason, 500))
+	if err != nil {
+		return nil, err
+	}
+	out := operationPolicyResource(p)
+	out.Warning, err = a.operationWarning(ctx, operation)
+	return &out, err
+}
+
+// operationWarning is the warning of an operation that nothing can run, whose name may be misspelt. Drafts are the
+// platform's alone, so that they count as nothing.
+func (a *API) operationWarning(ctx context.Context, operation string) (string, error) {
+	if operation == broker.AllOperations {
+		return "", nil
+	}
+	for _, status := range []broker.OperationDefinitionStatus{broker.DefinitionActive, broker.DefinitionDeprecated} {
+		found, _, err := a.c.DB.OperationDefinitions(ctx, store.OperationDefinitionFilter{Operation: operation, Status: status, Limit: 1})
+		if err != nil || len(found) > 0 {
+			return "", err
+		}
+	}
+	return "no definition of " + operation + " is in force yet: check its spelling", nil
 }
 
 // removeOperationPolicy returns the policy that is removed.

@@ -78,6 +78,30 @@ func mustJSON(t *testing.T, v any) string {
 	return string(raw)
 }
 
+// A policy may come before the operation: whoever sets it is told, and a draft counts as nothing.
+func TestAPolicyForAnOperationWithoutDefinitionWarns(t *testing.T) {
+	b := servertest.Start(t)
+	set := func(path string) string {
+		t.Helper()
+		return servertest.Must[api.OperationPolicy](t, b, http.MethodPut, path, policyPut(api.OperationOverlay{Enabled: new(true)})).Warning
+	}
+	if w := set("/operation-policies/model.artifact.stge"); !strings.HasPrefix(w, "no definition of model.artifact.stge is in force yet") {
+		t.Errorf("%q", w)
+	}
+	if w := set(allPolicy); w != "" {
+		t.Errorf("%q", w)
+	}
+	draft := verifies(t, "v1")
+	draft.Text = strings.Replace(draft.Text, "operation: runtime.readiness.verify", "operation: runtime.draft.verify", 1)
+	servertest.Must[api.OperationDefinition](t, b, http.MethodPost, definitionsPath, draft)
+	if w := set("/operation-policies/runtime.draft.verify"); !strings.HasPrefix(w, "no definition") {
+		t.Errorf("%q", w)
+	}
+	if w := set(stagePolicy); w != "" {
+		t.Errorf("%q", w)
+	}
+}
+
 // Each role does to the policies what it may, and no level widens a wider one.
 func TestWhoMaySetThePolicyOfOperations(t *testing.T) {
 	b := servertest.Start(t)

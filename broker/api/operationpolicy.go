@@ -27,6 +27,7 @@ type OperationPolicy struct {
 	ProjectID      string           `json:"project_id,omitempty" doc:"of a policy of a project"`
 	Policy         OperationOverlay `json:"policy"`
 	UpdatedAt      time.Time        `json:"updated_at"`
+	Warning        string           `json:"warning,omitempty" doc:"of a policy that was just set: the operation has no definition in force"`
 }
 
 // PlatformOperationPolicyList is one page of the global policies.

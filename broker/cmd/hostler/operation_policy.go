@@ -124,6 +124,9 @@ policy of a project and not widen it. What already runs goes on.`,
 			if err != nil {
 				return err
 			}
+			if p.Warning != "" {
+				a.note("%s", p.Warning)
+			}
 			return a.showOperationPolicy(p)
 		},
 	}
