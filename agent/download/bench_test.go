@@ -42,7 +42,7 @@ func BenchmarkPull(b *testing.B) {
 	for b.Loop() {
 		f, began := file(), time.Now()
 		p := &Pull{
-			Request: request, Do: client.Do, Digest: digest, Most: 1 << 40, File: f, Checkpoint: &memory{},
+			Request: request, Do: client.Do, Digest: digest, Most: 1 << 40, Room: func() (int64, error) { return 1 << 40, nil }, File: f, Checkpoint: &memory{},
 			Progress: func(int64, int64) {}, Now: time.Now,
 		}
 		if _, err := p.Run(b.Context()); err != nil {

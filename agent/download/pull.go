@@ -36,11 +36,13 @@ type File interface {
 type Pull struct {
 	// Request makes the next request for the whole content, with ctx. fresh: the source refused the credential of
 	// the request before. Its errors are Lasting or Waiting.
-	Request    func(ctx context.Context, fresh bool) (*http.Request, error)
-	Do         func(*http.Request) (*http.Response, error)
-	Digest     string // sha256:…
-	Size       int64  // of the content; 0: not known
-	Most       int64  // bytes that may be received
+	Request func(ctx context.Context, fresh bool) (*http.Request, error)
+	Do      func(*http.Request) (*http.Response, error)
+	Digest  string // sha256:…
+	Size    int64  // of the content; 0: not known
+	Most    int64  // bytes that may be received
+	// Room returns how many bytes the file may still grow.
+	Room       func() (int64, error)
 	File       File
 	Checkpoint Checkpoint
 	Progress   func(done, of int64) // of: -1 if not known
@@ -205,6 +207,13 @@ func (p *Pull) fits(total int64) error {
 		return taskcatalog.Errorf(taskcatalog.CodeArtifactTooBig, "the source has %d bytes, and the plan permits %d", total, p.Most)
 	case p.Size > 0 && total >= 0 && total != p.Size:
 		return taskcatalog.Errorf(taskcatalog.CodeDigestMismatch, "the source has %d bytes, and the content has %d", total, p.Size)
+	}
+	room, err := p.Room()
+	if missing := total - p.st.Offset; err == nil && missing > room {
+		err = fmt.Errorf("cannot receive %d bytes: the file system has room for %d (free space on the node, and retry)", missing, max(room, 0))
+	}
+	if err != nil {
+		return Lasting(err)
 	}
 	return nil
 }

@@ -311,6 +311,20 @@ func TestMoreThanThePlanPermitsIsNotReceived(t *testing.T) {
 	}
 }
 
+func TestAFileSystemIsNotFilled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPuller(t, content(1, some))
+		p.interrupt()
+		p.room = some - 1<<20 - 1
+		asked := len(p.Asked)
+		if _, err := p.run(t.Context()); err == nil || !strings.Contains(err.Error(), "room for") || len(p.Asked) != asked+1 || p.Sent > 2<<20 {
+			t.Errorf("%d bytes: %v", p.Sent, err)
+		}
+		p.room++
+		p.whole()
+	})
+}
+
 func TestASizeThatIsNotTheContentsIsRefusedAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPuller(t, content(1, some))

@@ -17,7 +17,7 @@ import (
 
 const (
 	bufferBytes = 64 << 10
-	buffers     = 4
+	buffers     = 16
 	// A checkpoint is saved after this much, or after this time if anything came.
 	saveBytes = 32 << 20
 	saveEvery = 10 * time.Second

@@ -81,12 +81,13 @@ type puller struct {
 	fresh  int // times that a fresh credential was asked for
 	token  string
 	size   int64
+	room   int64
 	disk   *disk
 }
 
 func newPuller(t *testing.T, raw []byte) *puller {
 	return &puller{
-		Source: downloadtest.New(t, raw), t: t, file: filepath.Join(t.TempDir(), "file"), keeps: &memory{}, digest: digestOf(raw), most: 1 << 40,
+		Source: downloadtest.New(t, raw), t: t, file: filepath.Join(t.TempDir(), "file"), keeps: &memory{}, digest: digestOf(raw), most: 1 << 40, room: 1 << 40,
 	}
 }
 
@@ -115,7 +116,7 @@ func (p *puller) run(ctx context.Context) (int64, error) {
 			}
 			return req, err
 		},
-		Do: client.HTTP().Do, Digest: p.digest, Size: p.size, Most: p.most, File: p.disk, Checkpoint: p.keeps,
+		Do: client.HTTP().Do, Digest: p.digest, Size: p.size, Most: p.most, Room: func() (int64, error) { return p.room, nil }, File: p.disk, Checkpoint: p.keeps,
 		Progress: func(int64, int64) {}, Now: time.Now,
 	}).Run(ctx)
 }

@@ -77,6 +77,9 @@ type Kind struct {
 
 // kinds is the index of the package: one line a kind.
 var kinds = map[string]Kind{
+	"artifact.pull_blob":          {Look: blobPulled, Do: pullBlob},
+	"artifact.pull_oci":           {Look: ociPulled, Do: pullOCI},
+	"artifact.verify":             {Look: verified, Do: verify},
 	"credential.mint":             {Do: mintCredential},
 	"health.check":                {Check: checkHealthTarget, Do: health},
 	"host.reboot":                 {Look: rebooted, Do: reboot},

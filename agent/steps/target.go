@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
 	"path"
 
 	"golang.org/x/sys/unix"
@@ -40,7 +41,7 @@ func (t target) pull(ctx context.Context, p *download.Pull) (size int64, err err
 		return 0, noLink(err)
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	p.File = f
+	p.File, p.Room = f, func() (int64, error) { return roomOf(f) }
 	if size, err = p.Run(ctx); err != nil {
 		if Final(taskcatalog.CodeOf(err, "")) {
 			err = errors.Join(err, t.machine.RemoveFile(t.work()))
@@ -48,6 +49,17 @@ func (t target) pull(ctx context.Context, p *download.Pull) (size int64, err err
 		return 0, err
 	}
 	return size, noLink(t.machine.Publish(f, t.name, 0o644))
+}
+
+// keptFree is how much of a file system a pull leaves to others: a full one stops more than the pull.
+const keptFree = 1 << 30
+
+func roomOf(f *os.File) (int64, error) {
+	var st unix.Statfs_t
+	if err := unix.Fstatfs(int(f.Fd()), &st); err != nil {
+		return 0, err
+	}
+	return int64(st.Bavail)*st.Bsize - keptFree, nil
 }
 
 // noLink gives a path that leads through a link its code.
