@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hostler/hostler/agent/download/downloadtest"
@@ -91,8 +92,10 @@ func newPuller(t *testing.T, raw []byte) *puller {
 	}
 }
 
+// run runs the pull, and waits until the source rests.
 func (p *puller) run(ctx context.Context) (int64, error) {
 	p.t.Helper()
+	defer synctest.Wait()
 	f, err := os.OpenFile(p.file, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		p.t.Fatal(err)

@@ -72,8 +72,10 @@ func (b *blob) step() *Step {
 	}
 }
 
+// do carries the step out, and waits until the source rests.
 func (b *blob) do() (Proof, error) {
 	b.t.Helper()
+	defer synctest.Wait()
 	kind, ok := Lookup("artifact.pull_blob")
 	if !ok {
 		b.t.Fatal("there is no such kind")

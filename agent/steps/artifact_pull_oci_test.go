@@ -93,6 +93,7 @@ func (o *oci) registry(w http.ResponseWriter, r *http.Request) {
 }
 
 func (o *oci) pull() (Proof, error) {
+	defer synctest.Wait()
 	kind, _ := Lookup("artifact.pull_oci")
 	return kind.Do(o.t.Context(), o.step())
 }

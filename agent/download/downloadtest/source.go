@@ -25,7 +25,7 @@ func Content(seed byte, n int) []byte {
 func Digest(raw []byte) string { return fmt.Sprintf("sha256:%x", sha256.Sum256(raw)) }
 
 // Source is a server of one file in the process, over pipes: in a bubble of testing/synctest its time is the
-// test's. Its fields may be changed between requests.
+// test's. Its fields may be read and changed between requests, after synctest.Wait.
 type Source struct {
 	t    testing.TB
 	conn chan net.Conn
