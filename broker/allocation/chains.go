@@ -32,6 +32,8 @@ const (
 	soon = 2 * time.Second
 	// forPlace is how often a turnover that could not begin is tried again.
 	forPlace = 10 * time.Second
+	// forContact is how often a node that is offline is looked at before its allocation becomes active.
+	forContact = 30 * time.Second
 	// afterOutage is when unreadable records are read again.
 	afterOutage = 10 * time.Second
 	// silence is how long a node may take to fetch a task.

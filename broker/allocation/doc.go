@@ -4,8 +4,8 @@
 // Where an image was asked for, provision first has each node reimaged that has another one. The reimage is a
 // turnover: the node comes back on a certificate, and stays with the allocation meanwhile.
 //
-// Provision makes the tenant's account on each node by a signed task, and the allocation active. If
-// a node cannot be given, the allocation fails. Each node on which the account may be, or whose agent
+// Provision makes the tenant's account on each node by a signed task, and the allocation active if each node is
+// still the tenant's by then: the run may have been stopped meanwhile. If a node cannot be given, the allocation fails. Each node on which the account may be, or whose agent
 // could not make it, is turned over.
 //
 // Release ends the account, has each node turned over by a run of its own, and waits for the

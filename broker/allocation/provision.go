@@ -153,14 +153,24 @@ func (c *Chains) begin(ctx context.Context, r *run) error {
 	return c.reach(ctx, r, Change{To: broker.AllocationProvisioning, Reason: "the nodes are made ready"})
 }
 
-// activate makes the allocation active. If a turnover has taken one of its nodes by force meanwhile, the
-// allocation fails.
+// activate makes the allocation active, if each node is still the tenant's: it may have been quarantined, released in
+// MAAS, enrolled again or turned over while the run waited. A node that is offline is waited for, as for a task. An
+// allocation without one of its nodes fails.
 func (c *Chains) activate(ctx context.Context, r *run, _ broker.Allocation) error {
 	err := c.reach(ctx, r, Change{To: broker.AllocationActive, Reason: "the nodes are ready", Provisioned: r.State.NodeIDs})
-	if f, is := errors.AsType[*chain.Failure](err); is && f.Code == "node_taken" {
-		return c.fail(ctx, r, Change{Code: CodeNodeNotReady, Reason: "node_taken: " + f.Message})
+	f, is := errors.AsType[*chain.Failure](err)
+	if !is || f.Code != "node_taken" && f.Code != "node_offline" {
+		return err
 	}
-	return err
+	if f.Code == "node_offline" {
+		switch waited, err := r.Since(ctx, r.EnteredAt); {
+		case err != nil:
+			return failed(err)
+		case waited < silence:
+			return chain.Again(forContact, "%s", f.Message)
+		}
+	}
+	return c.fail(ctx, r, Change{Code: CodeNodeNotReady, Reason: f.Code + ": " + f.Message})
 }
 
 // failAllocation ends an allocation that could not be provisioned. Its nodes are given back later: a

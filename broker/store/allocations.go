@@ -170,7 +170,7 @@ type AllocationChange struct {
 // event and audit row are one transaction. The time of the status is the clock's at the write, not
 // at the beginning of the transaction, which may have waited. A refusal is audited. Codes:
 // allocation_not_found, transition_refused, certificate_missing, certificate_falls_short,
-// failure_code_missing, node_taken.
+// failure_code_missing, node_taken, node_offline.
 func (db *DB) TransitionAllocation(
 	ctx context.Context, actor broker.Actor, id string, c AllocationChange,
 ) (a broker.Allocation, err error) {
@@ -205,7 +205,7 @@ func (t *tx) transitionAllocation(
 	switch {
 	case err != nil:
 	case c.To == broker.AllocationActive:
-		err = t.notTaken(ctx, a)
+		err = t.stillTheTenants(ctx, a, c.CorrelationID)
 	case c.To == broker.AllocationReleased:
 		err = t.cleanSince(ctx, a)
 	}

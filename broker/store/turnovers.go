@@ -148,23 +148,6 @@ func (t *tx) forceRelease(ctx context.Context, actor broker.Actor, n broker.Node
 	return err
 }
 
-// notTaken refuses to make an allocation active after its user was ended by force on one of its nodes.
-// Code: node_taken.
-func (t *tx) notTaken(ctx context.Context, a broker.Allocation) error {
-	var id, run string
-	err := t.QueryRowContext(ctx, `SELECT o.node_id, o.forced_by FROM allocation_claims c JOIN allocations o
-		ON o.node_id = c.node_id AND o.allocation_id = c.allocation_id WHERE c.allocation_id = $1 AND o.forced_by <> '' LIMIT 1`,
-		a.ID).Scan(&id, &run)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return broker.Errorf(broker.Refused, "node_taken", "cannot make allocation %s active: run %s has taken node %s by force (ask again)",
-		a.ID, run, id)
-}
-
 // EndTurnover hands a node out again, on the certificate of its run, and clears the owed mark.
 // Codes: certificate_missing, certificate_falls_short, certificate_stale, allocation_live,
 // kept_out_by_conflict, kept_out_by_person, transition_refused, resolver_config_unconfirmed.

@@ -24,7 +24,17 @@ func member(t testing.TB, db *store.DB, hostname string) broker.Node {
 
 // letsIn asks for a user of an allocation.
 func letsIn(db *store.DB, n broker.Node, allocation, tenant string, root bool) (broker.Task, error) {
+	return letsInAs(db, newTask(db, n, taskcatalog.LaneExclusive), allocation, tenant, root)
+}
+
+// letsInBy is letsIn for a project, by a run.
+func letsInBy(db *store.DB, n broker.Node, allocation, run string) (broker.Task, error) {
 	k := newTask(db, n, taskcatalog.LaneExclusive)
+	k.CorrelationID = run
+	return letsInAs(db, k, allocation, "p-1", false)
+}
+
+func letsInAs(db *store.DB, k broker.Task, allocation, tenant string, root bool) (broker.Task, error) {
 	k.Type, k.Class = "allocation.provision_user", taskcatalog.ClassMutating
 	k.Params = json.RawMessage(fmt.Sprintf(`{"allocation_id":%q,"username":"u","ssh_keys":["k"],"tenant":%q,"sudo":%v}`, allocation, tenant, root))
 	k, _, err := db.InsertTask(ctx, admin, k)

@@ -221,7 +221,14 @@ func (s *site) ask(id string, nodes int, change ...func(*store.NewAllocation)) b
 // settle lets everything happen that happens by itself, for some minutes.
 func (s *site) settle() {
 	s.Helper()
-	for range 60 {
+	s.settleFor(5 * time.Minute)
+}
+
+// settleFor is settle for a time.
+func (s *site) settleFor(d time.Duration) {
+	s.Helper()
+	const turn = 5 * time.Second
+	for range d / turn {
 		heard := map[string]time.Time{}
 		for id := range s.nodes {
 			heard[id] = s.db.Now()
@@ -234,7 +241,7 @@ func (s *site) settle() {
 			s.ok(err)
 		}
 		s.answerAll()
-		s.clock.Advance(5 * time.Second)
+		s.clock.Advance(turn)
 	}
 }
 
