@@ -22,7 +22,8 @@ type Work struct {
 	// Unfit are the nodes whose agent failed or refused to make the account or to prove the login, in any
 	// attempt.
 	Unfit []string `json:"unfit,omitempty"`
-	// Faults are the failures of nodes that are not ready, for reasons of their own: the last one a node.
+	// Faults are the failures of nodes that are not ready, or on which the account did not end, for reasons of their own:
+	// the last one a node.
 	Faults []broker.ProvisionFault `json:"faults,omitempty"`
 	// HoldAfter is from how many such failures in a row on a node is held.
 	HoldAfter int `json:"hold_after,omitempty"`

@@ -111,7 +111,7 @@ func TestAnAllocationThatCannotBeProvisionedFails(t *testing.T) {
 			if n := len(w.runs(broker.TurnoverKinds)); n != c.turnovers {
 				t.Errorf("%d turnovers were begun, want %d", n, c.turnovers)
 			}
-			if took := w.all["a-1"].FailedAt.Sub(begun); took > 15*time.Minute {
+			if took := w.all["a-1"].FailedAt.Sub(begun); took > 6*time.Minute {
 				t.Errorf("the tenant waits for %v", took)
 			}
 			if r := w.runs(broker.ProvisionKind); len(r) != 1 || r[0].Status != chain.Completed {
@@ -434,7 +434,7 @@ func TestASilentNodeHoldsNoReleaseUpForLong(t *testing.T) {
 	w.settle()
 	w.stands("a-1", broker.AllocationReleaseFailed, "cleaning_failed")
 	for _, r := range w.runs(broker.TurnoverKinds) {
-		if waited := r.RequestedAt.Sub(begun); waited > 20*time.Minute {
+		if waited := r.RequestedAt.Sub(begun); waited > 6*time.Minute {
 			t.Errorf("a turnover begins after %v", waited)
 		}
 	}

@@ -24,6 +24,9 @@ type Chains struct{ Records Records }
 // All are the lists of this package.
 func (c *Chains) All() []chain.Kind { return []chain.Kind{c.Provision(), c.Release()} }
 
+// codeSilent is the failure of a node that does not fetch its tasks.
+const codeSilent = "agent_silent"
+
 // unmet is the class of the failures here: the code says what happened.
 const unmet = chain.Class(broker.AllocationUnmet)
 
@@ -36,7 +39,7 @@ const (
 	forContact = 30 * time.Second
 	// afterOutage is when unreadable records are read again.
 	afterOutage = 10 * time.Second
-	// silence is how long a node may take to fetch a task.
+	// silence is how long a node may take to fetch the tasks of a stage.
 	silence = 5 * time.Minute
 )
 
@@ -52,7 +55,7 @@ func (c *Chains) Provision() chain.Chain[Work] {
 			}},
 		},
 		{
-			Name: "provision_users", Do: c.in(unprovisioned, c.provisionUsers), Undo: c.cancelProvision, Retry: again,
+			Name: "provision_users", Do: c.in(unprovisioned, c.provisionUsers), Undo: c.cancelProvision, Retry: unlessSilent,
 			Limit: taskLimit("allocation.provision_user", "allocation.check_login"),
 			About: about("each node: the tenant's account, with its SSH keys, and the proof that they let in", "", time.Minute),
 			Rescue: []stage{{
@@ -75,7 +78,7 @@ func (c *Chains) Release() chain.Chain[Work] {
 	return chain.Chain[Work]{Kind: broker.ReleaseKind, Stages: []stage{
 		{
 			// A node on which the account cannot be ended here is left to its turnover.
-			Name: "end_users", Do: c.in(releasing, c.endUsers), Undo: c.in(releasing, c.cancelRelease), Retry: again,
+			Name: "end_users", Do: c.in(releasing, c.endUsers), Undo: c.in(releasing, c.cancelRelease), Retry: unlessSilent,
 			Limit: taskLimit("allocation.revoke_user"), Optional: true,
 			About: about("each node: the tenant's account ends", "the tenant's processes and home directory", time.Minute),
 		},
@@ -114,16 +117,25 @@ func (c *Chains) in(
 
 func again(Work) chain.Retry { return chain.Retry{Attempts: 3, First: 10 * time.Second} }
 
-// taskLimit is how long a stage may take that has each node do tasks of these types.
+// unlessSilent is again for a stage of tasks. A silence is waited for once: the next attempt would wait for another one.
+func unlessSilent(w Work) chain.Retry {
+	if slices.ContainsFunc(w.Faults, func(f broker.ProvisionFault) bool { return f.Code == codeSilent }) {
+		return chain.Retry{Attempts: 1}
+	}
+	return again(w)
+}
+
+// taskLimit is how long a stage may take that has each node do these types of task, one after the other: one silence in
+// all, and as long as each task may take.
 func taskLimit(taskTypes ...string) func(Work) chain.Limit {
 	return func(Work) chain.Limit {
 		after := silence
 		for _, name := range taskTypes {
 			if t, err := taskcatalog.Latest(name); err == nil {
-				after += 2 * t.Deadline
+				after += t.Deadline
 			}
 		}
-		return chain.Limit{After: after, Class: unmet, Code: "agent_silent"}
+		return chain.Limit{After: after, Class: unmet, Code: codeSilent}
 	}
 }
 
@@ -164,13 +176,19 @@ func (c *Chains) task(ctx context.Context, r *run, nodeID, taskType string, para
 	k, err := c.Records.Request(ctx, taskstage.Task{
 		Key: r.Key() + "/" + nodeID + "/" + taskType, NodeID: nodeID, RunID: r.ID, Type: taskType, Params: params,
 	})
-	switch {
-	case err != nil:
+	if err != nil {
 		return broker.Task{}, failed(err)
-	case k.Status == broker.TaskQueued && r.Now.Sub(k.IssuedAt) >= silence:
-		return k, chain.Fail(unmet, "node %s has not fetched task %s (%s) for %v", nodeID, k.ID, k.Type, silence).With("agent_silent",
-			taskstage.Details(k))
-	case !k.Status.Ended():
+	}
+	if k.Status == broker.TaskQueued {
+		switch waited, err := r.Since(ctx, k.IssuedAt); {
+		case err != nil:
+			return broker.Task{}, failed(err)
+		case waited >= silence:
+			return k, chain.Fail(unmet, "node %s has not fetched task %s (%s) for %v", nodeID, k.ID, k.Type, silence).With(codeSilent,
+				taskstage.Details(k))
+		}
+	}
+	if !k.Status.Ended() {
 		return k, chain.Again(soon, "task %s (%s) of node %s is %s", k.ID, k.Type, nodeID, k.Status)
 	}
 	return k, failed(taskstage.Judge(k, unmet))

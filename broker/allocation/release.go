@@ -21,11 +21,12 @@ func (c *Chains) endUsers(ctx context.Context, r *run, a broker.Allocation) erro
 		case account != AccountLives:
 			continue
 		}
-		switch _, err := c.task(ctx, r, id, "allocation.revoke_user", taskcatalog.RevokeUserParams{
+		switch k, err := c.task(ctx, r, id, "allocation.revoke_user", taskcatalog.RevokeUserParams{
 			AllocationID: a.ID, Username: broker.AllocationAccount, GraceSeconds: r.State.GraceSeconds,
 		}); {
 		case isFailure(err):
 			wrong = errors.Join(wrong, err)
+			r.State.blame(k, err)
 		case err != nil:
 			waits = err
 		}
