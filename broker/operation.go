@@ -117,6 +117,7 @@ type Operation struct {
 	IdempotencyKey   string
 	CorrelationID    string
 	Plan             taskcatalog.OperationPlan // of the first attempt
+	MostRunning      int64                     // how many of its kind its project may have; 0: any number; not stored
 
 	Status  OperationStatus
 	Attempt int    // counts the tries, from 1
@@ -177,6 +178,7 @@ type RequestOperation struct{ Operation Operation }
 // RetryOperation is an effect of a start: the operation is queued again, for a new run.
 type RetryOperation struct {
 	ID, RunID, By, Reason string
+	MostRunning           int64 // as of Operation
 }
 
 // StartOperation is an effect of a run: its operation is running.

@@ -22,6 +22,7 @@ import (
 	"github.com/hostler/hostler/broker/expiry"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/onboarding"
+	operationrecords "github.com/hostler/hostler/broker/operation/records"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/outbox/webhook"
@@ -52,6 +53,7 @@ type Config struct {
 	Onboarding *onboarding.Chains
 	Runs       *chain.Engine
 	Agents     *agentrecords.Nodes
+	Operations *operationrecords.Records
 	Terminals  *terminals.Service
 	Relay      *relay.Relay // holds this replica's terminal sessions
 	Expiry     expiry.Sources

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/propagation"
@@ -243,4 +245,25 @@ func pageLimit(limit int) int {
 		return 100
 	}
 	return limit
+}
+
+// roleGuard refuses callers without the role, and a tenant's changes beyond the limit, before a byte of
+// the body is read. Only changes that the caller may make count. A session's WebSocket is one: each ticket
+// that is shown is written down.
+func (a *API) roleGuard(need access, what string) func(huma.Context, func(huma.Context)) {
+	return func(hc huma.Context, next func(huma.Context)) {
+		err := a.requireRole(hc.Context(), need, what)
+		if err == nil && (hc.Method() != http.MethodGet || strings.HasSuffix(hc.Operation().Path, "/attach")) {
+			err = a.c.Operators.AllowWrite(callerOf(hc.Context()).OperatorToken)
+		}
+		if err != nil {
+			_, w := humago.Unwrap(hc)
+			if broker.AsError(err).Kind == broker.TooMany {
+				w.Header().Set("Retry-After", "1")
+			}
+			writeProblem(w, problemOf(err))
+			return
+		}
+		next(hc)
+	}
 }

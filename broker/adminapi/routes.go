@@ -3,10 +3,8 @@ package adminapi
 import (
 	"context"
 	"net/http"
-	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
@@ -178,6 +176,20 @@ var routes = []route{
 	{get, "/allocations/explain", viewer, "explain-allocation", "count the nodes of a SKU that fit a request, and the others by reason", jsonRoute((*API).explainAllocation)},
 	{get, "/allocations/{allocation}", viewer, "show-any-allocation", "show an allocation of any project, with its nodes", jsonRoute((*API).showAnyAllocation)},
 	{post, "/allocations/{allocation}/force-release", admin, "force-release-allocation", "release an allocation of any project", jsonRoute((*API).forceRelease)},
+	{get, "/projects/{project}/operations", viewer.or(projectViewer, atProject), "list-project-operations", "list a project's operations", jsonRoute((*API).listProjectOperations)},
+	{post, "/projects/{project}/operations", admin.or(projectMember, atProject), "create-project-operation", "begin an operation on an allocation of a project", creates(jsonRoute((*API).createOperation))},
+	{post, "/projects/{project}/operations/plan", admin.or(projectMember, atProject), "plan-project-operation", "show the plan that an operation on an allocation would have", jsonRoute((*API).planOperation)},
+	{get, "/projects/{project}/operations/{operation}", viewer.or(projectViewer, atProject), "show-project-operation", "show an operation of a project", jsonRoute((*API).showProjectOperation)},
+	{get, "/projects/{project}/operations/{operation}/logs", viewer.or(projectViewer, atProject), "list-project-operation-logs", "list the attempts of the steps of an operation of a project", jsonRoute((*API).listProjectOperationLogs)},
+	{post, "/projects/{project}/operations/{operation}/cancel", admin.or(projectAdmin, atProject), "cancel-project-operation", "cancel an operation of a project", jsonRoute((*API).cancelProjectOperation)},
+	{post, "/projects/{project}/operations/{operation}/retry", admin.or(projectAdmin, atProject), "retry-project-operation", "try an operation of a project again, from its first step that is not done", jsonRoute((*API).retryProjectOperation)},
+	{get, "/operations", viewer, "list-operations", "list the operations of the platform and of all projects", jsonRoute((*API).listOperations)},
+	{post, "/operations", operator, "create-operation", "begin an operation on a node that no allocation holds", creates(jsonRoute((*API).createPlatformOperation))},
+	{post, "/operations/plan", operator, "plan-operation", "show the plan that an operation on a node would have", jsonRoute((*API).planPlatformOperation)},
+	{get, "/operations/{operation}", viewer, "show-operation", "show an operation of the platform or of any project", jsonRoute((*API).showOperation)},
+	{get, "/operations/{operation}/logs", viewer, "list-operation-logs", "list the attempts of the steps of an operation, with what the nodes said", jsonRoute((*API).listOperationLogs)},
+	{post, "/operations/{operation}/cancel", operator, "cancel-operation", "cancel an operation", jsonRoute((*API).cancelOperation)},
+	{post, "/operations/{operation}/retry", operator, "retry-operation", "try an operation again, from its first step that is not done", jsonRoute((*API).retryOperation)},
 	{get, "/projects/{project}/events", viewer.or(projectViewer, atProject), "follow-project-events", "follow the events of a project's allocations, as server-sent events", streams(api.EventStream, (*API).followProjectEvents)},
 	{get, "/projects/{project}/webhooks", viewer.or(projectViewer, atProject), "list-webhooks", "list a project's webhooks", jsonRoute((*API).listWebhooks)},
 	{post, "/projects/{project}/webhooks", admin.or(projectAdmin, atProject), "create-webhook", "register an endpoint for a project's events", creates(jsonRoute((*API).createWebhook))},
@@ -343,27 +355,6 @@ func creates(register func(*API, huma.API, huma.Operation)) func(*API, huma.API,
 	return func(a *API, h huma.API, op huma.Operation) {
 		op.DefaultStatus = http.StatusCreated
 		register(a, h, op)
-	}
-}
-
-// roleGuard refuses callers without the role, and a tenant's changes beyond the limit, before a byte of
-// the body is read. Only changes that the caller may make count. A session's WebSocket is one: each ticket
-// that is shown is written down.
-func (a *API) roleGuard(need access, what string) func(huma.Context, func(huma.Context)) {
-	return func(hc huma.Context, next func(huma.Context)) {
-		err := a.requireRole(hc.Context(), need, what)
-		if err == nil && (hc.Method() != http.MethodGet || strings.HasSuffix(hc.Operation().Path, "/attach")) {
-			err = a.c.Operators.AllowWrite(callerOf(hc.Context()).OperatorToken)
-		}
-		if err != nil {
-			_, w := humago.Unwrap(hc)
-			if broker.AsError(err).Kind == broker.TooMany {
-				w.Header().Set("Retry-After", "1")
-			}
-			writeProblem(w, problemOf(err))
-			return
-		}
-		next(hc)
 	}
 }
 

@@ -27,7 +27,7 @@ func filled(path, node string) string {
 		"{onboarding}", "r-none", "{run}", "r-none", "{rollout}", "r-none", "{decommission}", "r-none", "{batch}", "none",
 		"{registry}", "none.invalid", "{version}", "9.9.9", "{key}", "none", "{serial}", "00",
 		"{terminal}", "ts-nonenone", "{recording}", "ts-nonenone",
-		"{definition}", "none@v1", "{certificate}", "r-none.1", "{attestation}", "att-none").Replace(path)
+		"{definition}", "none@v1", "{operation}", "op-none", "{certificate}", "r-none.1", "{attestation}", "att-none").Replace(path)
 }
 
 func body(method string) any {

@@ -23,6 +23,8 @@ type tenant struct {
 	held    api.Allocation // see holds
 
 	reserved api.PlatformReservation // see reserves
+
+	operation string // its id, see operated
 }
 
 func newTenant(t *testing.T, b *servertest.Broker, name, project string) (n tenant) {
@@ -67,6 +69,7 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 	mine.holds(t, b, "h100.8gpu")
 	theirs.holds(t, b, "h100.8gpu")
 	theirs.reserves(t, b, "h100.8gpu", 1)
+	theirs.operation = theirs.operated(t, b)
 	theirs.hook = create(t, b, b.Token, theirs, r.URL).Webhook
 	for _, level := range []string{"/organisations/" + theirs.org.ID, "/projects/" + theirs.project.ID} {
 		servertest.Must[api.OperationPolicy](t, b, http.MethodPut, level+"/operation-policies/model.artifact.stage", api.OperationPolicyPut{Policy: api.OperationOverlay{Enabled: new(false)}})
@@ -82,6 +85,8 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 		"/members/{member}/keys":                     api.SSHKeyAdd{PublicKey: sshKeyLine(t, "eve")},
 		"/projects/{project}/allocations":            mine.asks("h100.8gpu", 1),
 		"/projects/{project}/webhooks":               api.WebhookCreate{URL: r.URL},
+		"/projects/{project}/operations":             api.OperationCreate{Operation: "runtime.readiness.verify@v1", AllocationID: theirs.held.ID},
+		"/projects/{project}/operations/plan":        api.OperationCreate{Operation: "runtime.readiness.verify@v1", AllocationID: theirs.held.ID},
 
 		"/organisations/{organisation}/operation-policies/{operation_type}": api.OperationPolicyPut{Policy: api.OperationOverlay{Enabled: new(true)}},
 		"/projects/{project}/operation-policies/{operation_type}":           api.OperationPolicyPut{Policy: api.OperationOverlay{Enabled: new(true)}},
@@ -109,16 +114,16 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 		for role, token := range tokens {
 			for _, ref := range []struct{ theirs, nobodys map[string]string }{
 				{
-					map[string]string{"{organisation}": theirs.org.ID, "{project}": theirs.project.ID, "{member}": theirs.member.ID, "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{reservation}": theirs.reserved.ID, "{terminal}": "ts-none", "{webhook}": theirs.hook.ID},
-					map[string]string{"{organisation}": "org-none", "{project}": "prj-none", "{member}": "mem-none", "{key}": "key-none", "{allocation}": "alc-none", "{reservation}": "rsv-none", "{terminal}": "ts-none", "{webhook}": "whk-none"},
+					map[string]string{"{organisation}": theirs.org.ID, "{project}": theirs.project.ID, "{member}": theirs.member.ID, "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{reservation}": theirs.reserved.ID, "{operation}": theirs.operation, "{terminal}": "ts-none", "{webhook}": theirs.hook.ID},
+					map[string]string{"{organisation}": "org-none", "{project}": "prj-none", "{member}": "mem-none", "{key}": "key-none", "{allocation}": "alc-none", "{reservation}": "rsv-none", "{operation}": "op-none", "{terminal}": "ts-none", "{webhook}": "whk-none"},
 				},
 				{
-					map[string]string{"{organisation}": "secret", "{project}": "moonshot", "{member}": "of-secret", "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{reservation}": theirs.reserved.ID, "{terminal}": "ts-none", "{webhook}": theirs.hook.ID},
-					map[string]string{"{organisation}": "nobody", "{project}": "nothing", "{member}": "of-nobody", "{key}": "key-none", "{allocation}": "alc-none", "{reservation}": "rsv-none", "{terminal}": "ts-none", "{webhook}": "whk-none"},
+					map[string]string{"{organisation}": "secret", "{project}": "moonshot", "{member}": "of-secret", "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{reservation}": theirs.reserved.ID, "{operation}": theirs.operation, "{terminal}": "ts-none", "{webhook}": theirs.hook.ID},
+					map[string]string{"{organisation}": "nobody", "{project}": "nothing", "{member}": "of-nobody", "{key}": "key-none", "{allocation}": "alc-none", "{reservation}": "rsv-none", "{operation}": "op-none", "{terminal}": "ts-none", "{webhook}": "whk-none"},
 				},
 				{
-					map[string]string{"{organisation}": "secret", "{project}": "secret%2Fmoonshot", "{member}": theirs.member.ID, "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{reservation}": theirs.reserved.ID, "{terminal}": "ts-none", "{webhook}": theirs.hook.ID},
-					map[string]string{"{organisation}": "nobody", "{project}": "nobody%2Fnothing", "{member}": "mem-none", "{key}": "key-none", "{allocation}": "alc-none", "{reservation}": "rsv-none", "{terminal}": "ts-none", "{webhook}": "whk-none"},
+					map[string]string{"{organisation}": "secret", "{project}": "secret%2Fmoonshot", "{member}": theirs.member.ID, "{key}": theirs.key.ID, "{allocation}": theirs.held.ID, "{reservation}": theirs.reserved.ID, "{operation}": theirs.operation, "{terminal}": "ts-none", "{webhook}": theirs.hook.ID},
+					map[string]string{"{organisation}": "nobody", "{project}": "nobody%2Fnothing", "{member}": "mem-none", "{key}": "key-none", "{allocation}": "alc-none", "{reservation}": "rsv-none", "{operation}": "op-none", "{terminal}": "ts-none", "{webhook}": "whk-none"},
 				},
 			} {
 				b.Advance(1e9) // no token asks too often
@@ -161,6 +166,32 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 			t.Errorf("another project's reservation as %s: %d %s", role, was.Status, was.Body)
 		}
 	}
+	// So is an operation's.
+	for role, token := range tokens {
+		for rest, method := range map[string]string{"": http.MethodGet, "/logs": http.MethodGet, "/cancel": http.MethodPost, "/retry": http.MethodPost} {
+			send := any(nil)
+			if method == http.MethodPost {
+				send = api.ReasonBody{Reason: "mine now"}
+			}
+			b.Advance(1e9)
+			was := b.Ask(t, token, method, mine.operations()+"/"+theirs.operation+rest, send)
+			never := b.Ask(t, token, method, mine.operations()+"/op-none"+rest, send)
+			if was.Code() != "operation_not_found" && was.Code() != "role_insufficient" ||
+				strings.ReplaceAll(string(was.Body), theirs.operation, "op-none") != string(never.Body) {
+				t.Errorf("%s %s of another project's operation as %s: %d %s", method, rest, role, was.Status, was.Body)
+			}
+		}
+		// Nor is an operation begun on another project's allocation.
+		for _, rest := range []string{"", "/plan"} {
+			b.Advance(1e9)
+			was := b.Ask(t, token, http.MethodPost, mine.operations()+rest, api.OperationCreate{Operation: readiness, AllocationID: theirs.held.ID})
+			never := b.Ask(t, token, http.MethodPost, mine.operations()+rest, api.OperationCreate{Operation: readiness, AllocationID: "alc-none"})
+			if was.Code() != "allocation_not_found" && was.Code() != "role_insufficient" ||
+				strings.ReplaceAll(string(was.Body), theirs.held.ID, "alc-none") != string(never.Body) {
+				t.Errorf("an operation on another project's allocation as %s: %d %s", role, was.Status, was.Body)
+			}
+		}
+	}
 	// So is a webhook's.
 	for role, token := range tokens {
 		for rest, method := range map[string]string{"": http.MethodGet, "?reason=r": http.MethodDelete, "/test": http.MethodPost, "/enable": http.MethodPost, "/rotate-secret": http.MethodPost} {
@@ -182,7 +213,7 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 	if a.Status != http.StatusNotFound || a.Code() != "ssh_key_not_found" {
 		t.Errorf("another tenant's key: %d %s", a.Status, a.Body)
 	}
-	for _, path := range []string{"/organisations", "/projects", "/organisations?ended=true", "/projects?ended=true", "/projects?organisation=acme", "/organisations/acme/members", mine.allocations(), mine.reservations() + "?ended=true"} {
+	for _, path := range []string{"/organisations", "/projects", "/organisations?ended=true", "/projects?ended=true", "/projects?organisation=acme", "/organisations/acme/members", mine.allocations(), mine.operations(), mine.operations() + "?cursor=" + theirs.operation, mine.reservations() + "?ended=true"} {
 		for role, token := range tokens {
 			if a := b.Ask(t, token, http.MethodGet, path, nil); strings.Contains(string(a.Body), theirs.org.ID) || strings.Contains(string(a.Body), theirs.held.ID) || strings.Contains(string(a.Body), theirs.reserved.ID) || strings.Contains(string(a.Body), "moonshot") {
 				t.Errorf("GET %s as %s lists %s", path, role, a.Body)

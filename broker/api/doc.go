@@ -120,6 +120,18 @@
 //	POST   /reservations                        ReservationCreate → PlatformReservation (201)
 //	GET    /reservations/{reservation}          PlatformReservation
 //	POST   /reservations/{reservation}/end      ReasonBody → PlatformReservation
+//	GET    /projects/{project}/operations       OperationList     ?status= &operation= &cursor= &limit=
+//	POST   /projects/{project}/operations       OperationCreate → Operation (201)
+//	POST   /projects/{project}/operations/plan  OperationCreate → OperationPlan (nothing begins)
+//	GET    /projects/{project}/operations/{operation}       Operation
+//	GET    /projects/{project}/operations/{operation}/logs  OperationLog   ?step_id= &cursor= &limit=
+//	POST   /projects/{project}/operations/{operation}/cancel, …/retry     ReasonBody → Operation
+//	GET    /operations                          PlatformOperationList   ?project= and those of a project's list
+//	POST   /operations                          PlatformOperationCreate → PlatformOperation (201)
+//	POST   /operations/plan                     PlatformOperationCreate → OperationPlan
+//	GET    /operations/{operation}              PlatformOperation
+//	GET    /operations/{operation}/logs         PlatformOperationLog   ?step_id= &cursor= &limit=
+//	POST   /operations/{operation}/cancel, …/retry          ReasonBody → PlatformOperation
 //	GET    /members/{member}                    Member
 //	POST   /members/{member}/end                ReasonBody → Member (the record stays)
 //	GET    /members/{member}/keys               SSHKeyList        ?ended= &cursor= &limit=

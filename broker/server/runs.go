@@ -49,10 +49,10 @@ func (s *Server) openRuns() error {
 	}, MAAS: &redeploying}
 	starts := &turnoverrecords.Starts{DB: s.db}
 	allocations := &allocation.Chains{Records: &allocationrecords.Records{DB: s.db, Queue: s.queue, Starts: starts}}
-	operations := &operation.Chains{Records: &operationrecords.Records{DB: s.db, Queue: s.queue, Signer: s.trust}}
+	s.operations = &operationrecords.Records{DB: s.db, Queue: s.queue, Signer: s.trust}
 	s.agents = &agentrecords.Nodes{DB: s.db, Queue: s.queue, Trust: s.trust, Starts: starts}
 	s.runs, err = chain.New(s.db, classes(), chain.Options{Poll: s.c.Often, Grace: stepGrace, Log: s.c.Log.Named("runs")},
-		append(kinds(s.onboarding, turnovers, s.agents, allocations, operations), s.c.Kinds...)...)
+		append(kinds(s.onboarding, turnovers, s.agents, allocations, &operation.Chains{Records: s.operations}), s.c.Kinds...)...)
 	starts.Runs = s.runs
 	return err
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/nodeapi"
 	"github.com/hostler/hostler/broker/onboarding"
+	operationrecords "github.com/hostler/hostler/broker/operation/records"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/outbox/webhook"
@@ -51,6 +52,7 @@ type Server struct {
 	onboarding *onboarding.Chains
 	runs       *chain.Engine
 	agents     *agentrecords.Nodes
+	operations *operationrecords.Records
 	nodes      *nodeapi.API
 	admin      *adminapi.API
 	relay      *relay.Relay
@@ -202,7 +204,7 @@ func (s *Server) join(ctx context.Context) error {
 	s.admin = adminapi.New(adminapi.Config{
 		DB: s.db, Queue: s.queue, Trust: s.trust, Operators: s.operators, Tenants: tenancy.New(s.db), Secrets: s.secrets,
 		Registries: s.registries, Sites: s.sites, Events: s.events, EventRelay: c.NATS.Name(), Webhooks: s.webhooks, Expiry: ends,
-		Onboarding: s.onboarding, Runs: s.runs, Agents: s.agents, Terminals: s.terminals, Relay: s.relay,
+		Onboarding: s.onboarding, Runs: s.runs, Agents: s.agents, Operations: s.operations, Terminals: s.terminals, Relay: s.relay,
 		Now:    c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),
 		Version: c.Version, AgentURL: s.at.agents, Unwritable: s.writes.Trouble,

@@ -119,6 +119,9 @@ func (t *tx) requestOperation(ctx context.Context, r chain.Record, o broker.Oper
 	if live >= maxLiveOperations {
 		return broker.Errorf(broker.Refused, "operation_limit", "cannot begin an operation: %d are queued or running (wait until some have ended)", live)
 	}
+	if err := t.roomFor(ctx, o); err != nil {
+		return err
+	}
 	if err := t.holdTarget(ctx, o); err != nil {
 		return err
 	}
@@ -138,6 +141,22 @@ func (t *tx) requestOperation(ctx context.Context, r chain.Record, o broker.Oper
 		After: small("operation", o.Operation, "definition_digest", o.DefinitionDigest, "project", o.ProjectID, "target", o.Target,
 			"target_id", o.TargetID, "nodes", o.NodeIDs, "inputs_digest", o.Plan.InputsDigest, "run", o.RunID),
 	})
+}
+
+// roomFor refuses an operation beyond the number of its kind that its project may have at the same time.
+func (t *tx) roomFor(ctx context.Context, o broker.Operation) error {
+	if o.MostRunning == 0 {
+		return nil
+	}
+	name, _, _ := strings.Cut(o.Operation, "@")
+	var live int64
+	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM operations WHERE project_id = $1 AND ended_at = 0 AND operation LIKE $2`,
+		o.ProjectID, name+"@%").Scan(&live); err != nil || live < o.MostRunning {
+		return err
+	}
+	return broker.Errorf(broker.Refused, "operation_concurrency_denied",
+		"cannot begin %s: %d are queued or running, and the policy permits %d (see hostler operation policy explain %s)", o.Operation, live,
+		o.MostRunning, name)
 }
 
 // holdTarget refuses a target that is not the requester's at this moment. The row of the target stays
@@ -174,6 +193,10 @@ func (t *tx) retryOperation(ctx context.Context, e broker.RetryOperation) error 
 		Before: small("status", o.Status, "code", o.Code, "attempt", o.Attempt),
 	}
 	if err := broker.TransitionOperation(o, broker.OperationQueued, broker.OperationRequester); err != nil {
+		return err
+	}
+	o.MostRunning = e.MostRunning
+	if err := t.roomFor(ctx, o); err != nil {
 		return err
 	}
 	if err := t.holdTarget(ctx, o); err != nil {

@@ -278,7 +278,8 @@ func (s *search) walk() {
 		Project: project.ID, SKU: "h100.8gpu", Nodes: 1, To: p.Now().Add(time.Hour), Reason: "test",
 	}).ID}
 	of["definition"] = []string{"gpu.host.bootstrap@v1"}
-	of["webhook"] = []string{"whk-0123456789abcdef"} // there is none: see adminapi about its secret
+	of["operation"] = []string{"op-0123456789abcdef"} // there is none: see adminapi
+	of["webhook"] = []string{"whk-0123456789abcdef"}  // there is none: see adminapi about its secret
 	of["operation_type"] = []string{"model.artifact.stage"}
 	for _, level := range []string{"", "/organisations/acme", "/projects/lab"} {
 		s.send(http.MethodPut, level+"/operation-policies/model.artifact.stage", `{"policy":{"allowed_artifact_sources":["s3:models"]}}`, 200)

@@ -256,3 +256,10 @@ func TestAPlanIsBounded(t *testing.T) {
 func step(id, text string) string {
 	return "  - {id: " + id + ", kind: file.render, timeout_seconds: 1, with: {root: /etc/serve, name: " + id + ", template: " + text + "}}\n"
 }
+
+func TestThePlanTellsItsSources(t *testing.T) {
+	p, err := Make(demo(t), request)
+	if got := strings.Join(Sources(p), " "); err != nil || got != "s3:models/public s3:models/public/w.bin" {
+		t.Errorf("%q, %v", got, err)
+	}
+}

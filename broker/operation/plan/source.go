@@ -45,3 +45,15 @@ func (m *maker) source(kind taskcatalog.StepKind, s taskcatalog.PlannedStep) err
 	m.sources[narrowest] = true
 	return nil
 }
+
+// Sources returns KIND:PATH of whatever the steps of a plan bring to the node, or mint a credential for, sorted.
+func Sources(p taskcatalog.OperationPlan) (all []string) {
+	for _, s := range p.Steps {
+		scheme, argument := definition.Scheme(s.Kind, s.With)
+		if text, literal := s.With[argument].Literal.(string); literal && scheme != "" {
+			all = append(all, scheme+":"+text)
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}

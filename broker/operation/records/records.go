@@ -45,7 +45,7 @@ func (r *Records) Tasks(ctx context.Context, nodeID, runID string) ([]broker.Tas
 	return all, err
 }
 
-// Check implements operation.Records.
+// Check implements operation.Records. The policy may have become narrower since the plan was made.
 func (r *Records) Check(ctx context.Context, o broker.Operation) error {
 	var a broker.Allocation
 	var err error
@@ -60,7 +60,14 @@ func (r *Records) Check(ctx context.Context, o broker.Operation) error {
 			return err
 		}
 	}
-	return operation.Fit(o, a, at)
+	if err := operation.Fit(o, a, at); err != nil {
+		return err
+	}
+	e, err := r.policyOf(ctx, o)
+	if err != nil {
+		return err
+	}
+	return permits(e, o)
 }
 
 func (r *Records) place(ctx context.Context, nodeID string) (p operation.Place, err error) {

@@ -12,7 +12,6 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/operation"
 	"github.com/hostler/hostler/broker/operation/definition"
-	"github.com/hostler/hostler/broker/operation/plan"
 )
 
 // Order is an operation that somebody asks for.
@@ -28,8 +27,8 @@ type Order struct {
 	Key         string // idempotency key
 }
 
-// New checks an order and makes its operation, which nothing has stored yet. Codes: those of plan.Make and
-// operation.Fit, operation_target_kind.
+// New checks an order and makes its operation, which nothing has stored yet. Codes: those of plan.Make,
+// operation.Fit and the policy, operation_target_kind.
 func (r *Records) New(ctx context.Context, w Order) (broker.Operation, error) {
 	d := w.Definition
 	o := broker.Operation{
@@ -48,10 +47,7 @@ func (r *Records) New(ctx context.Context, w Order) (broker.Operation, error) {
 			o.Target, strings.Join(d.Targets, ", "))
 	}
 	var err error
-	o.Plan, err = plan.Make(d, plan.Request{
-		OperationID: o.ID, Attempt: 1, ProjectID: o.ProjectID, AllocationID: o.AllocationID, Inputs: w.Inputs,
-	})
-	if err != nil {
+	if o.MostRunning, err = r.planned(ctx, d, &o, w); err != nil {
 		return o, err
 	}
 	return o, r.Check(ctx, o)
@@ -73,9 +69,15 @@ func (r *Records) Retry(ctx context.Context, o broker.Operation, by chain.Actor,
 	if err := r.Check(ctx, o); err != nil {
 		return chain.Start{}, err
 	}
+	e, err := r.policyOf(ctx, o)
+	if err != nil {
+		return chain.Start{}, err
+	}
 	return start(o, o.Attempt+1, chain.Start{
 		RequestedBy: by.Name, Role: by.Role, Reason: reason,
-		Effects: []any{broker.RetryOperation{ID: o.ID, RunID: runID(o.ID, o.Attempt+1), By: by.Name, Reason: reason}},
+		Effects: []any{broker.RetryOperation{
+			ID: o.ID, RunID: runID(o.ID, o.Attempt+1), By: by.Name, Reason: reason, MostRunning: valueOr0(e.Overlay.MaxConcurrency),
+		}},
 	}), nil
 }
 

@@ -97,7 +97,13 @@ func (n *Node) Finish(
 // Fail ends a failed task with a code and a message.
 func (n *Node) Fail(t testing.TB, d wire.Delivery, task *taskcatalog.Task, code taskcatalog.Code, message string) {
 	t.Helper()
-	n.finish(t, d, task, wire.ResultRequest{Outcome: taskcatalog.OutcomeFailed, Code: code, Message: message}, nil, taskcatalog.Report{})
+	n.FailWith(t, d, task, code, message, nil)
+}
+
+// FailWith is Fail with a result.
+func (n *Node) FailWith(t testing.TB, d wire.Delivery, task *taskcatalog.Task, code taskcatalog.Code, message string, result any) {
+	t.Helper()
+	n.finish(t, d, task, wire.ResultRequest{Outcome: taskcatalog.OutcomeFailed, Code: code, Message: message}, result, taskcatalog.Report{})
 }
 
 func (n *Node) finish(

@@ -1,0 +1,240 @@
+package adminapi
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/chain"
+	operationrecords "github.com/hostler/hostler/broker/operation/records"
+	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+type createOperationInput struct {
+	ProjectInput
+	RequestKey
+	Body api.OperationCreate
+}
+
+// ordered checks what a project asks for. An allocation of another project does not exist for it.
+func (a *API) ordered(ctx context.Context, in *createOperationInput) (w operationrecords.Order, warning string, err error) {
+	p, err := a.project(ctx, in.Project)
+	if err != nil {
+		return w, "", err
+	}
+	found, err := a.c.DB.ProjectAllocation(ctx, p.ID, in.Body.AllocationID)
+	if found, err = seenBy(callerOf(ctx), found, err); err != nil {
+		return w, "", err
+	}
+	w = operationrecords.Order{Inputs: in.Body.Inputs, Project: p, Allocation: found, Reason: taskcatalog.Clean(in.Body.Reason, 500)}
+	w.Definition, warning, err = a.c.Operations.Definition(ctx, in.Body.Operation)
+	return w, warning, err
+}
+
+// createOperation begins an operation of a project.
+func (a *API) createOperation(ctx context.Context, in *createOperationInput) (*api.Operation, error) {
+	w, _, err := a.ordered(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	o, err := a.beginOperation(ctx, w, order{body: in.Body, key: in.IdempotencyKey, path: "/projects/" + w.Project.ID + "/operations"})
+	if err != nil {
+		return nil, err
+	}
+	out := operationResource(o)
+	return &out, nil
+}
+
+func (a *API) planOperation(ctx context.Context, in *createOperationInput) (*api.OperationPlan, error) {
+	w, warning, err := a.ordered(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	return a.operationPlan(ctx, w, warning)
+}
+
+// operationPlan shows the plan of an operation, and begins nothing. It has no id.
+func (a *API) operationPlan(ctx context.Context, w operationrecords.Order, warning string) (*api.OperationPlan, error) {
+	o, err := a.c.Operations.New(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	o.Plan.OperationID = ""
+	raw, err := taskcatalog.Encode(o.Plan)
+	return &api.OperationPlan{Warning: warning, Plan: json.RawMessage(raw)}, err
+}
+
+// beginOperation stores an operation and starts its run, or returns the operation that an earlier request with
+// the same key began. Codes: those of records.New, operation_running, operation_limit, idempotency_conflict.
+func (a *API) beginOperation(ctx context.Context, w operationrecords.Order, o order) (made broker.Operation, err error) {
+	who := callerOf(ctx)
+	w.RequestedBy, w.Role, w.Key = who.Name, string(who.Role), o.key
+	o.refused = func(_ context.Context, err error) error { return operationError(err, w.Project.ID) }
+	before, err := a.begin(ctx, o, func(ctx context.Context) error {
+		if made, err = a.c.Operations.New(ctx, w); err != nil {
+			return err
+		}
+		_, err = a.c.Runs.Start(ctx, operationrecords.Start(made, w.Role))
+		return err
+	})
+	if err != nil {
+		return made, err
+	}
+	id := made.ID
+	if before != "" {
+		id = operationrecords.OfRun(before)
+	}
+	return a.c.DB.Operation(ctx, id)
+}
+
+// operationError makes an error of the API. A tenant reads of no run and of no node.
+func operationError(err error, projectID string) error {
+	if _, taken := errors.AsType[*chain.Locked](err); taken && projectID != "" {
+		return broker.Errorf(broker.Refused, "operation_running",
+			"cannot begin: another operation works on the same allocation (wait until it has ended, or cancel it: hostler operation list)")
+	}
+	return runError(err)
+}
+
+// OperationPageInput selects a page of a list of operations. The type is exported because huma ignores
+// embedded structs with unexported names.
+type OperationPageInput struct {
+	Status    string `query:"status" maxLength:"200" doc:"one or more statuses, separated by commas"`
+	Operation string `query:"operation" maxLength:"70" doc:"only executions of this definition, such as model.artifact.stage@v1"`
+	Cursor    string `query:"cursor" maxLength:"64"`
+	Limit     int    `query:"limit" minimum:"0" maximum:"1000"`
+}
+
+// filter is the page of the operations of a project (empty: all). Code: status_unknown.
+func (in OperationPageInput) filter(projectID string) (f store.OperationFilter, err error) {
+	f = store.OperationFilter{ProjectID: projectID, Operation: in.Operation, After: in.Cursor, Limit: pageLimit(in.Limit)}
+	for name := range strings.SplitSeq(in.Status, ",") {
+		if name == "" {
+			continue
+		}
+		if !slices.Contains(broker.OperationStatuses, broker.OperationStatus(name)) {
+			return f, broker.Errorf(broker.Invalid, "status_unknown", "cannot filter by status %q: there is no such status of an operation",
+				taskcatalog.Clean(name, 40))
+		}
+		f.Statuses = append(f.Statuses, broker.OperationStatus(name))
+	}
+	return f, nil
+}
+
+type projectOperationsInput struct {
+	ProjectInput
+	OperationPageInput
+}
+
+func (a *API) listProjectOperations(ctx context.Context, in *projectOperationsInput) (*api.OperationList, error) {
+	p, err := a.project(ctx, in.Project)
+	if err != nil {
+		return nil, err
+	}
+	f, err := in.filter(p.ID)
+	if err != nil {
+		return nil, err
+	}
+	f.Sites = callerOf(ctx).reservedSites()
+	page, next, err := a.c.DB.Operations(ctx, f)
+	return &api.OperationList{Items: resources(page, operationResource), Next: next}, err
+}
+
+// ExecutionInput names an operation.
+type ExecutionInput struct {
+	Operation string `path:"operation" maxLength:"64"`
+}
+
+type projectOperationInput struct {
+	ProjectInput
+	ExecutionInput
+}
+
+// operation finds the named operation of the named project, at a site that the caller may see. Another
+// project's operation is answered like one that does not exist.
+func (a *API) operation(ctx context.Context, project, id string) (broker.Operation, error) {
+	p, err := a.project(ctx, project)
+	if err != nil {
+		return broker.Operation{}, err
+	}
+	o, err := a.c.DB.ProjectOperation(ctx, p.ID, id)
+	return operationSeen(callerOf(ctx), o, id, err)
+}
+
+// operationSeen hides an operation at a site that a caller of the platform may not see.
+func operationSeen(who caller, o broker.Operation, id string, err error) (broker.Operation, error) {
+	if err == nil && who.Place.OfPlatform() && o.Site != "" && !who.MaySee(o.Site) {
+		return broker.Operation{}, broker.OperationNotFound(id)
+	}
+	return o, err
+}
+
+func (a *API) showProjectOperation(ctx context.Context, in *projectOperationInput) (*api.Operation, error) {
+	o, err := a.operation(ctx, in.Project, in.Operation)
+	if err != nil {
+		return nil, err
+	}
+	out := operationResource(o)
+	out.Progress, err = a.operationProgress(ctx, o)
+	return &out, err
+}
+
+type projectOperationActionInput struct {
+	ProjectInput
+	ExecutionInput
+	Body api.ReasonBody
+}
+
+func (a *API) cancelProjectOperation(ctx context.Context, in *projectOperationActionInput) (*api.Operation, error) {
+	return a.onOperation(ctx, in, a.cancelOperationOf)
+}
+
+func (a *API) retryProjectOperation(ctx context.Context, in *projectOperationActionInput) (*api.Operation, error) {
+	return a.onOperation(ctx, in, a.retryOperationOf)
+}
+
+func (a *API) onOperation(
+	ctx context.Context, in *projectOperationActionInput, do func(context.Context, broker.Operation, string) (broker.Operation, error),
+) (*api.Operation, error) {
+	o, err := a.operation(ctx, in.Project, in.Operation)
+	if err != nil {
+		return nil, err
+	}
+	if o, err = do(ctx, o, in.Body.Reason); err != nil {
+		return nil, err
+	}
+	out := operationResource(o)
+	return &out, nil
+}
+
+// cancelOperationOf asks for the end of an operation. One that has ended stays as it is.
+func (a *API) cancelOperationOf(ctx context.Context, o broker.Operation, reason string) (broker.Operation, error) {
+	return a.c.DB.CancelOperation(ctx, callerOf(ctx).actor(), o.ID, taskcatalog.Clean(reason, 500))
+}
+
+// retryOperationOf begins the next attempt of an operation.
+func (a *API) retryOperationOf(ctx context.Context, o broker.Operation, reason string) (broker.Operation, error) {
+	s, err := a.c.Operations.Retry(ctx, o, a.orderedBy(ctx), taskcatalog.Clean(reason, 500))
+	if err != nil {
+		return o, err
+	}
+	if _, err := a.c.Runs.Start(ctx, s); err != nil {
+		return o, operationError(err, o.ProjectID)
+	}
+	return a.c.DB.Operation(ctx, o.ID)
+}
+
+func operationResource(o broker.Operation) api.Operation {
+	return api.Operation{
+		ID: o.ID, Operation: o.Operation, DefinitionDigest: o.DefinitionDigest, OrganisationID: o.OrganisationID, ProjectID: o.ProjectID,
+		Target: string(o.Target), AllocationID: o.AllocationID, Nodes: len(o.NodeIDs), Trigger: string(o.Trigger),
+		RequestedBy: o.RequestedBy, Reason: o.Reason, CorrelationID: o.CorrelationID, Status: string(o.Status), Attempt: o.Attempt,
+		Canceling: o.CanceledBy != "" && !o.Status.Ended(), Code: o.Code, Message: o.Failure(), Progress: []api.OperationProgress{},
+		RequestedAt: o.RequestedAt, StartedAt: timeOrNull(o.StartedAt), EndedAt: timeOrNull(o.EndedAt),
+	}
+}

@@ -1,0 +1,31 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
+)
+
+// An operator looks at the plan of an operation, begins it on a node that nobody has, and cancels it.
+func ExampleClient_RunNodeOperation() {
+	ctx, c := context.Background(), connect()
+	node := theBroker().NewNode(&setup, api.NodeCreate{Hostname: "gpu-91", Site: "dc1"}).Settle(&setup)
+
+	ask := api.PlatformOperationCreate{Operation: "runtime.readiness.verify@v1", Node: node.NodeID, Reason: "new cables"}
+	must(c.PlanNodeOperation(ctx, ask))
+	made := must(c.RunNodeOperation(ctx, ask))
+	fmt.Println(made.Operation.Operation, made.Target, made.Attempt)
+
+	_, err := c.RunNodeOperation(ctx, ask)
+	fmt.Println(client.Code(err)) // one at a time
+
+	must(c.CancelOperation(ctx, made.ID, "wrong node"))
+	list := must(c.Operations(ctx, "", client.OperationFilter{}))
+	fmt.Println(len(list.Items), list.Items[0].ID == made.ID)
+	// Output:
+	// runtime.readiness.verify@v1 node 1
+	// node_in_run
+	// 1 true
+}

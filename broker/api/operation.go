@@ -1,0 +1,126 @@
+package api
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// OperationCreate asks for an operation of a project on an allocation of its own.
+type OperationCreate struct {
+	Operation    string          `json:"operation" minLength:"1" maxLength:"70" doc:"a definition with its version, such as model.artifact.stage@v1"`
+	AllocationID string          `json:"allocation_id" minLength:"1" maxLength:"64" doc:"an active allocation of the project; the operation runs on each of its nodes"`
+	Inputs       json.RawMessage `json:"inputs,omitempty" doc:"an object, held against the definition's schema"`
+	Reason       string          `json:"reason,omitempty" maxLength:"500"`
+}
+
+// PlatformOperationCreate asks for an operation on a node that no allocation holds.
+type PlatformOperationCreate struct {
+	Operation string          `json:"operation" minLength:"1" maxLength:"70" doc:"a definition with its version, such as gpu.host.bootstrap@v1"`
+	Node      string          `json:"node" minLength:"1" maxLength:"320" doc:"an id, a hostname or site/hostname"`
+	Inputs    json.RawMessage `json:"inputs,omitempty" doc:"an object, held against the definition's schema"`
+	Reason    string          `json:"reason" maxLength:"500"`
+}
+
+// OperationPlan is the plan that an operation would have. Nothing is begun.
+type OperationPlan struct {
+	Warning string          `json:"warning" doc:"empty: none"`
+	Plan    json.RawMessage `json:"plan" doc:"the params of the task operation.run, but for its id"`
+}
+
+// Operation is one execution of a definition.
+type Operation struct {
+	ID               string              `json:"id"`
+	Operation        string              `json:"operation" doc:"the definition with its version"`
+	DefinitionDigest string              `json:"definition_digest"`
+	OrganisationID   string              `json:"organisation_id" doc:"empty: an operation of the platform"`
+	ProjectID        string              `json:"project_id" doc:"empty: an operation of the platform"`
+	Target           string              `json:"target" doc:"allocation or node"`
+	AllocationID     string              `json:"allocation_id" doc:"empty: the target is a node"`
+	Nodes            int                 `json:"nodes" doc:"how many nodes the operation runs on"`
+	Trigger          string              `json:"trigger_source" doc:"tenant_request or admin"`
+	RequestedBy      string              `json:"requested_by"`
+	Reason           string              `json:"reason"`
+	CorrelationID    string              `json:"correlation_id"`
+	Status           string              `json:"status" doc:"queued, running, succeeded, failed or canceled"`
+	Attempt          int                 `json:"attempt" doc:"counts the tries, from 1"`
+	Canceling        bool                `json:"canceling" doc:"somebody asked for its end, and it has not ended"`
+	Code             string              `json:"code" doc:"why it failed or was canceled; empty: neither"`
+	Message          string              `json:"message" doc:"what the code means, and what to do next; empty: it did not fail"`
+	Progress         []OperationProgress `json:"progress" doc:"where its nodes are, of at most 64 nodes; empty in a list, and unless it is running"`
+	RequestedAt      time.Time           `json:"requested_at"`
+	StartedAt        *time.Time          `json:"started_at" doc:"of the present attempt; null: not yet"`
+	EndedAt          *time.Time          `json:"ended_at" doc:"of the present attempt; null: not yet"`
+}
+
+// OperationProgress is where a node is in the plan of an operation.
+type OperationProgress struct {
+	Place      int        `json:"place" doc:"of the node among the nodes of the operation, from 1"`
+	TaskStatus string     `json:"task_status"`
+	StepID     string     `json:"step_id" doc:"empty: between two steps, or not begun"`
+	StepIndex  int        `json:"step_index" doc:"of the step in the plan, from 1"`
+	Steps      int        `json:"steps" doc:"how many steps the plan has"`
+	Percent    int        `json:"percent"`
+	StartedAt  *time.Time `json:"started_at" doc:"when the step began; null: not begun"`
+}
+
+// OperationList is one page of a project's operations.
+type OperationList struct {
+	Items []Operation `json:"items"`
+	Next  string      `json:"next" doc:"cursor of the next page; empty: there is no next page"`
+}
+
+// PlatformOperation is an operation as the platform sees it.
+type PlatformOperation struct {
+	Operation
+	Site         string   `json:"site"`
+	NodeIDs      []string `json:"node_ids" doc:"in the order of their places"`
+	RunID        string   `json:"run_id" doc:"of the present attempt (hostler run show)"`
+	Detail       string   `json:"detail" doc:"what failed, and on which node; empty: nothing"`
+	CanceledBy   string   `json:"canceled_by" doc:"empty: nobody asked for its end"`
+	CancelReason string   `json:"cancel_reason"`
+}
+
+// PlatformOperationList is one page of the operations of all projects and of the platform.
+type PlatformOperationList struct {
+	Standing
+	Items []PlatformOperation `json:"items"`
+	Next  string              `json:"next" doc:"cursor of the next page; empty: there is no next page"`
+}
+
+// OperationLine is a row of an operation's log: one attempt of one step on one node.
+type OperationLine struct {
+	ID            string `json:"id" doc:"place of the row in the log; a cursor"`
+	Attempt       int    `json:"attempt" doc:"of the operation"`
+	Place         int    `json:"place" doc:"of the node among the nodes of the operation, from 1"`
+	StepID        string `json:"step_id"`
+	StepKind      string `json:"step_kind"`
+	AttemptNumber int    `json:"attempt_number" doc:"of the step, from 1"`
+	Status        string `json:"status" doc:"succeeded, failed, skipped or canceled"`
+	ErrorCode     string `json:"error_code" doc:"empty: no error"`
+	DurationMS    int64  `json:"duration_ms"`
+	Earlier       bool   `json:"earlier" doc:"an earlier attempt of the operation had done the step, and this one did not run it"`
+	Digest        string `json:"digest" doc:"of what the step brought, verified or wrote; empty: nothing"`
+	Bytes         int64  `json:"bytes"`
+}
+
+// OperationLog is one page of the rows of an operation, in their order. Rows of an attempt appear when the
+// attempt has ended.
+type OperationLog struct {
+	Items []OperationLine `json:"items"`
+	Next  string          `json:"next" doc:"cursor of the next page; empty: there is no next page now"`
+}
+
+// PlatformOperationLine is a row with what the node said.
+type PlatformOperationLine struct {
+	OperationLine
+	ResolvedProfile string `json:"resolved_profile" doc:"which command profile or builtin of the node did the step"`
+	HardwareMatch   string `json:"hardware_match" doc:"the rule of the resolver that won"`
+	Message         string `json:"message" doc:"as the node reports it"`
+}
+
+// PlatformOperationLog is one page of the rows of an operation of any project.
+type PlatformOperationLog struct {
+	Standing
+	Items []PlatformOperationLine `json:"items"`
+	Next  string                  `json:"next" doc:"cursor of the next page; empty: there is no next page now"`
+}
