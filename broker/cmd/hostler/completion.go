@@ -227,6 +227,7 @@ var words = map[string][]string{
 		"bootstrap_install", "in_place_upgrade", "repair_reinstall", "certificate_repair", "config_repair",
 		"drift_reconcile",
 	},
+	"operation --status":            operationStatusNames(),
 	"operation-definition --status": {"draft", "active", "deprecated", "retired"},
 
 	"--erase":     {"none", "quick", "secure"},

@@ -38,6 +38,7 @@ var sources = map[string]source{
 	"reservation ID":     reservationCandidates,
 
 	"operation-definition ID": operationDefinitionCandidates,
+	"operation ID":            operationCandidates,
 
 	"onboarding ID":      runCandidates(onboardings),
 	"decommission ID":    runCandidates(decommissions),

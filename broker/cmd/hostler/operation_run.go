@@ -1,0 +1,169 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// operationOrder are the flags that say what an operation works on.
+type operationOrder struct {
+	project, allocation, node, inputs, reason string
+}
+
+func (o *operationOrder) flags(c *cobra.Command) {
+	operationProjectFlag(c, &o.project)
+	c.Flags().StringVar(&o.allocation, "allocation", "", "run on each node of this active allocation of the project, an `ID`")
+	c.Flags().StringVar(&o.node, "node", "", "run on this `NODE`, which no allocation holds; it needs a token of the platform")
+	c.Flags().StringVar(&o.inputs, "inputs", "", "`FILE` with the inputs as one JSON object (-: stdin)")
+	reasonFlag(c, &o.reason)
+}
+
+// read reads the inputs, and refuses an order that names no target, or two.
+func (o *operationOrder) read(a *app) (json.RawMessage, error) {
+	if (o.allocation == "") == (o.node == "") {
+		return nil, usage("an operation needs one target (use --allocation ID or --node NODE)")
+	}
+	if o.node != "" && o.project != "" {
+		return nil, usage("an operation on a node is the platform's, and of no project (leave --project out, or use --allocation ID)")
+	}
+	if o.inputs == "" {
+		return nil, nil
+	}
+	params, err := a.readParams(o.inputs)
+	if err != nil {
+		return nil, err
+	}
+	raw, err := taskcatalog.Encode(params)
+	return raw, err
+}
+
+func operationRunCommand(a *app) *cobra.Command {
+	var o operationOrder
+	var wait bool
+	var timeout time.Duration
+	c := &cobra.Command{
+		Use: "run OPERATION --allocation ID | --node NODE", Short: "begin an operation on an allocation or a node", Args: exactly("OPERATION"),
+		Long: `Begin an operation: a definition with its version, such as runtime.readiness.verify@v1.
+A member of a project names an active allocation of the project, and the operation
+runs on each of its nodes. An operator of the platform names a node that no allocation
+holds, with a reason; nobody gets the node meanwhile. An allocation or node has one
+operation at a time. hostler operation plan shows what would be done.`,
+		Example: "  hostler operation run runtime.readiness.verify@v1 --allocation alc-019c4e6a2f1k7m2q4s6t8w --wait\n" +
+			"  hostler operation run gpu.host.bootstrap@v1 --node gpu-07 --inputs packages.json --reason 'new driver'",
+		RunE: func(c *cobra.Command, args []string) error {
+			inputs, err := o.read(a)
+			if err != nil {
+				return err
+			}
+			remote, err := a.connect()
+			if err != nil {
+				return err
+			}
+			var v *seenOperation
+			if o.node != "" {
+				if err := needReason(o.reason); err != nil {
+					return err
+				}
+				made, err := remote.RunNodeOperation(c.Context(), api.PlatformOperationCreate{
+					Operation: args[0], Node: o.node, Inputs: inputs, Reason: o.reason,
+				})
+				if err != nil {
+					return err
+				}
+				v = platformsOperation(made)
+			} else {
+				if o.project, err = ownProject(c.Context(), remote, o.project); err != nil {
+					return err
+				}
+				if o.project == "" {
+					return usage("no project is named (use --project PROJECT, or --node NODE)")
+				}
+				made, err := remote.RunOperation(c.Context(), o.project, api.OperationCreate{
+					Operation: args[0], AllocationID: o.allocation, Inputs: inputs, Reason: o.reason,
+				})
+				if err != nil {
+					return err
+				}
+				v = tenantsOperation(made)
+			}
+			if wait {
+				return a.watchOperation(c.Context(), remote, o.project, v.ID, timeout)
+			}
+			return a.showOperation(v)
+		},
+	}
+	o.flags(c)
+	c.Flags().BoolVar(&wait, "wait", false, "wait until the operation has ended")
+	timeoutFlag(c, &timeout)
+	return c
+}
+
+func operationPlanCommand(a *app) *cobra.Command {
+	var o operationOrder
+	c := &cobra.Command{
+		Use: "plan OPERATION --allocation ID | --node NODE", Short: "show the plan that an operation would have", Args: exactly("OPERATION"),
+		Long: `Show the plan that a node would get: the steps with their values, the deadline and the
+sources within the policy. Target, inputs and policy are checked as for hostler
+operation run, and nothing begins.`,
+		Example: "  hostler operation plan gpu.host.bootstrap@v1 --node gpu-07 --inputs packages.json",
+		RunE: func(c *cobra.Command, args []string) error {
+			inputs, err := o.read(a)
+			if err != nil {
+				return err
+			}
+			remote, err := a.connect()
+			if err != nil {
+				return err
+			}
+			var p *api.OperationPlan
+			if o.node != "" {
+				p, err = remote.PlanNodeOperation(c.Context(), api.PlatformOperationCreate{
+					Operation: args[0], Node: o.node, Inputs: inputs, Reason: o.reason,
+				})
+			} else {
+				if o.project, err = ownProject(c.Context(), remote, o.project); err != nil {
+					return err
+				}
+				if o.project == "" {
+					return usage("no project is named (use --project PROJECT, or --node NODE)")
+				}
+				p, err = remote.PlanOperation(c.Context(), o.project, api.OperationCreate{
+					Operation: args[0], AllocationID: o.allocation, Inputs: inputs,
+				})
+			}
+			if err != nil {
+				return err
+			}
+			return a.showOperationPlan(args[0], p)
+		},
+	}
+	o.flags(c)
+	return c
+}
+
+func (a *app) showOperationPlan(operation string, p *api.OperationPlan) error {
+	var plan taskcatalog.OperationPlan
+	if err := json.Unmarshal(p.Plan, &plan); err != nil {
+		return err
+	}
+	if p.Warning != "" {
+		a.note("%s", p.Warning)
+	}
+	ids, rows := []string{}, [][]string{}
+	for _, s := range plan.Steps {
+		ids = append(ids, s.ID)
+		rows = append(rows, []string{s.ID, s.Kind, fmt.Sprint(s.Attempts), (time.Duration(s.TimeoutSeconds) * time.Second).String()})
+	}
+	return a.show(p, ids, func(page *render.Page) {
+		page.Fields("operation", operation, "definition digest", plan.DefinitionDigest, "inputs digest", plan.InputsDigest,
+			"deadline", (time.Duration(plan.DeadlineSeconds) * time.Second).String())
+		page.Table([]render.Column{render.ID("STEP"), render.Main("KIND"), render.Keep("ATTEMPTS"), render.Keep("TIMEOUT")}, rows)
+	})
+}
