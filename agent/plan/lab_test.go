@@ -56,7 +56,6 @@ type lab struct {
 	mint    func(step, credentialType string) ([]byte, error)
 	paused  []time.Duration
 	said    []string // progress
-	runs    int      // tasks so far
 }
 
 func newLab(t *testing.T) *lab {

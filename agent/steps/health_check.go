@@ -129,7 +129,7 @@ func unitIsActive(ctx context.Context, s *Step, target string) (string, error) {
 
 func isPath(target string) error {
 	if !path.IsAbs(target) || path.Clean(target) != target {
-		return errors.New("the target of a file check is an absolute path without . and ..")
+		return errors.New("the target of a file check must be an absolute path that names no parent directory")
 	}
 	return nil
 }

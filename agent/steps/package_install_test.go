@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -236,14 +237,25 @@ func TestOnlyDpkgsOwnRecordProvesAPackage(t *testing.T) {
 	}
 }
 
+// installing is a systemd whose only unit is another install, which runs for a while.
+type installing struct {
+	hosttest.Systemd
+	runs atomic.Bool
+}
+
+func (s *installing) Active(_ context.Context, unit string) (bool, error) {
+	return unit == "hostler-package-install.service" && s.runs.Load(), nil
+}
+
 // cloud-init installs packages itself, and an earlier agent may have begun.
 func TestNoPackageIsInstalledBeforeTheMachineIsAtRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h, dir := hosttest.Box(t)
 		hosttest.Put(t, dir, "var/lib/dpkg/status", dpkgStatus)
-		boot := false
-		h.FirstBoot = func() bool { return boot }
-		systemd := &hosttest.Systemd{On: map[string]bool{"hostler-package-install.service": true}}
+		var boot atomic.Bool
+		h.FirstBoot = boot.Load
+		systemd := &installing{}
+		systemd.runs.Store(true)
 		h.Systemd = systemd
 		var said []string
 		kind, _ := steps.Lookup("package.install")
@@ -257,13 +269,13 @@ func TestNoPackageIsInstalledBeforeTheMachineIsAtRest(t *testing.T) {
 		if len(said) < 2 || said[0] != "waits for the end of the first boot" {
 			t.Errorf("said %q", said)
 		}
-		boot = true
+		boot.Store(true)
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
 		if last := said[len(said)-1]; last != "waits for hostler-package-install.service" {
 			t.Errorf("said %q", last)
 		}
-		systemd.On = nil
+		systemd.runs.Store(false)
 		if err := <-ended; err != nil || len(systemd.Asked) > 0 {
 			t.Errorf("what is there was installed: %v, %q", err, systemd.Asked)
 		}

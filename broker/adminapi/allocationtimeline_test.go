@@ -3,6 +3,7 @@ package adminapi_test
 import (
 	"encoding/json"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -56,8 +57,16 @@ func TestATenantReadsTheTimelineOfItsAllocation(t *testing.T) {
 		t.Errorf("%s, want %s", text, want)
 	}
 	for _, hidden := range []string{"secret", nodes[0].NodeID, `"admin"`, "system", "dc1", "r-"} {
-		if strings.Contains(string(a.Body), hidden) {
+		if reads(string(a.Body), hidden) {
 			t.Errorf("the tenant reads %q: %s", hidden, a.Body)
 		}
 	}
+}
+
+// reads reports whether a text has a word. A site's name of three characters may be within a random id.
+func reads(text, word string) bool {
+	if word == "dc1" {
+		return regexp.MustCompile(`\bdc1\b`).MatchString(text)
+	}
+	return strings.Contains(text, word)
 }
