@@ -96,6 +96,13 @@ func lookPythonEnv(_ context.Context, s *Step) (Proof, bool, error) {
 	if err != nil {
 		return Proof{}, false, err
 	}
+	switch err := p.judge(p.dir); {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP),
+		taskcatalog.CodeOf(err, "") == CodePathInsecure:
+		return Proof{}, false, nil // what others could have written proves nothing
+	case err != nil:
+		return Proof{}, false, err
+	}
 	mark, _, err := p.mark()
 	if err != nil || mark.Packages == "" || mark.Lock != p.lock || mark.Interpreter != p.interpreter {
 		return Proof{}, false, err
@@ -190,7 +197,12 @@ func (p *pythonStep) begin(ctx context.Context) error {
 		return err
 	}
 	st, err := p.m.Lstat(p.dir)
-	_, marked, markErr := p.mark()
+	marked := false
+	if err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR {
+		if err = p.judge(p.dir); err == nil {
+			_, marked, err = p.mark()
+		}
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if err := p.m.MakeDir(p.dir, 0o755, 0, 0); err != nil {
@@ -200,8 +212,6 @@ func (p *pythonStep) begin(ctx context.Context) error {
 		return err
 	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
 		return taskcatalog.Errorf(CodePathTaken, "%s is no directory (remove it)", p.dir)
-	case markErr != nil:
-		return markErr
 	case !marked:
 		names, err := p.m.Names(p.dir)
 		if err != nil {
@@ -228,21 +238,30 @@ func (p *pythonStep) parents() error {
 	at := ""
 	for part := range strings.SplitSeq(strings.TrimPrefix(path.Dir(p.dir), "/"), "/") {
 		at += "/" + part
-		st, err := p.m.Lstat(at)
+		err := p.judge(at)
 		if errors.Is(err, fs.ErrNotExist) {
 			if err = p.m.MakeDir(at, 0o755, 0, 0); err == nil {
-				st, err = p.m.Lstat(at)
+				err = p.judge(at)
 			}
 		}
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case st.Mode&unix.S_IFMT != unix.S_IFDIR:
-			return taskcatalog.Errorf(CodePathInsecure, "%s is a link or no directory", at)
-		case st.Uid != 0 || st.Mode&0o022 != 0:
-			return taskcatalog.Errorf(CodePathInsecure,
-				"%s belongs to uid %d with mode %04o, so others could replace what is below (chown root, chmod go-w)", at, st.Uid, st.Mode&0o7777)
 		}
+	}
+	return nil
+}
+
+// judge refuses a directory that is not root's alone.
+func (p *pythonStep) judge(dir string) error {
+	st, err := p.m.Lstat(dir)
+	switch {
+	case err != nil:
+		return err
+	case st.Mode&unix.S_IFMT != unix.S_IFDIR:
+		return taskcatalog.Errorf(CodePathInsecure, "%s is a link or no directory", dir)
+	case st.Uid != 0 || st.Mode&0o022 != 0:
+		return taskcatalog.Errorf(CodePathInsecure,
+			"%s belongs to uid %d with mode %04o, so others could replace what is below (chown root, chmod go-w)", dir, st.Uid, st.Mode&0o7777)
 	}
 	return nil
 }

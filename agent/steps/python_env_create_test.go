@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/base64"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -338,6 +339,12 @@ func TestWhatAStepDidNotMakeStaysAtTheEnvironmentsPlace(t *testing.T) {
 		"a link above":               {func() error { return relink("/opt/ht", "/srv/ht") }, steps.CodePathInsecure},
 		"a directory that all write": {func() error { return os.Chmod("/opt/ht", 0o777) }, steps.CodePathInsecure},
 		"of somebody else":           {func() error { return os.Chown("/opt/ht", 70001, 70001) }, steps.CodePathInsecure},
+		"the environment is somebody else's": {func() error {
+			return errors.Join(os.Mkdir(envDir, 0o755), os.Chown(envDir, 70001, 70001))
+		}, steps.CodePathInsecure},
+		"all write the environment": {func() error {
+			return errors.Join(os.Mkdir(envDir, 0o755), os.Chmod(envDir, 0o777))
+		}, steps.CodePathInsecure},
 	} {
 		hosttest.OK(t, os.RemoveAll("/opt/ht"))
 		hosttest.OK(t, os.MkdirAll("/opt/ht", 0o755))
@@ -354,6 +361,22 @@ func TestWhatAStepDidNotMakeStaysAtTheEnvironmentsPlace(t *testing.T) {
 	hosttest.OK(t, os.MkdirAll(envDir, 0o755))
 	if _, err := p.create(t, "ht-one==1.0"+hashOf(raw)); err != nil || !p.done(t) {
 		t.Errorf("an empty directory, as a cut at the very beginning leaves: %v", err)
+	}
+	for name, open := range map[string]func() error{
+		"another account's":   func() error { return os.Chown(envDir, 70001, 70001) },
+		"writable for others": func() error { return os.Chmod(envDir, 0o775) },
+	} {
+		hosttest.OK(t, errors.Join(os.Chown(envDir, 0, 0), os.Chmod(envDir, 0o755)))
+		if !p.done(t) {
+			t.Errorf("before it is %s, the environment is not done", name)
+		}
+		hosttest.OK(t, open())
+		if p.done(t) {
+			t.Errorf("an environment that is %s counts as done", name)
+		}
+		if _, err := p.create(t, "ht-one==1.0"+hashOf(raw)); taskcatalog.CodeOf(err, "") != steps.CodePathInsecure || imports(t, "ht_one") != "1" {
+			t.Errorf("an environment that is %s: %v, want %s, and its content stays", name, err, steps.CodePathInsecure)
+		}
 	}
 }
 
