@@ -2,6 +2,7 @@ package adminapi_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/operation"
 	"github.com/hostler/hostler/broker/operation/definition"
+	"github.com/hostler/hostler/broker/operation/statement"
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/broker/store"
@@ -109,6 +111,7 @@ func takesOperation(t *testing.T, b *servertest.Broker, n *servertest.Node) (wir
 
 // resultOf is a result in which every step of a plan has a status, but for the last.
 func resultOf(p taskcatalog.OperationPlan, last taskcatalog.StepStatus, code taskcatalog.Code) (out taskcatalog.OperationResult) {
+	out.OperationID, out.Operation, out.DefinitionDigest, out.InputsDigest = p.OperationID, p.Operation, p.DefinitionDigest, p.InputsDigest
 	for i, s := range p.Steps {
 		r := taskcatalog.StepRecord{StepKind: s.Kind, AttemptNumber: 1, Status: taskcatalog.StepSucceeded, DurationMS: 5, ResolvedProfile: "nvidia_smi_health"}
 		if i == len(p.Steps)-1 {
@@ -212,6 +215,28 @@ func TestAProjectRunsAnOperationOnItsAllocation(t *testing.T) {
 	reaches(t, b, path, "succeeded")
 	if a := b.Ask(t, admin, http.MethodPost, path+"/retry", api.ReasonBody{}); a.Code() != "transition_refused" {
 		t.Errorf("a success is tried again: %d %s", a.Status, a.Body)
+	}
+
+	// Each attempt has a statement, which verifies with the broker's trust bundle alone, for the platform alone.
+	for attempt, want := range map[int]string{1: statement.Failed, 2: statement.Succeeded} {
+		at := fmt.Sprintf("/operations/%s/statement?attempt=%d", made.ID, attempt)
+		file := servertest.Must[api.OperationStatement](t, b, http.MethodGet, at, nil)
+		r, err := statement.Verify([]byte(file.File), nodes[0].Trust, b.Now())
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := r.Operation
+		if o.Status != want || o.Attempt != attempt || o.OperationID != made.ID || o.DefinitionDigest != made.DefinitionDigest || len(o.Tasks) != 1 ||
+			o.Tasks[0].Proof == nil || len(o.Steps) != 5 || o.Steps[1].ResolvedProfile != "nvidia_smi_health" || o.Steps[1].NodeID != nodes[0].NodeID ||
+			file.Digest != r.Digest {
+			t.Errorf("attempt %d: %+v", attempt, o)
+		}
+		if a := b.Ask(t, admin, http.MethodGet, at, nil); a.Code() != "role_insufficient" && a.Status != http.StatusForbidden {
+			t.Errorf("a project reads of its nodes: %d %s", a.Status, a.Body)
+		}
+	}
+	if a := b.Ask(t, b.Token, http.MethodGet, "/operations/"+made.ID+"/statement?attempt=3", nil); a.Code() != "operation_statement_not_found" {
+		t.Errorf("%d %s", a.Status, a.Body)
 	}
 	if a := b.Ask(t, admin, http.MethodPost, path+"/cancel", api.ReasonBody{}); a.Status != http.StatusOK || !strings.Contains(string(a.Body), `"succeeded"`) {
 		t.Errorf("a cancel after the end: %d %s", a.Status, a.Body)

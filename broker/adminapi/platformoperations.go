@@ -1,11 +1,13 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	operationrecords "github.com/hostler/hostler/broker/operation/records"
+	"github.com/hostler/hostler/pki"
 )
 
 type createPlatformOperationInput struct {
@@ -84,6 +86,26 @@ func (a *API) showOperation(ctx context.Context, in *ExecutionInput) (*api.Platf
 	out := platformOperation(o)
 	out.Progress, err = a.operationProgress(ctx, o)
 	return &out, err
+}
+
+type operationStatementInput struct {
+	ExecutionInput
+	Attempt int `query:"attempt" minimum:"0" maximum:"1000" doc:"default: the present attempt"`
+}
+
+// operationStatement returns the statement of an attempt, as it was signed. It names nodes, and is for the
+// platform alone.
+func (a *API) operationStatement(ctx context.Context, in *operationStatementInput) (*api.OperationStatement, error) {
+	o, err := a.anyOperation(ctx, in.Operation)
+	if err != nil {
+		return nil, err
+	}
+	attempt := cmp.Or(in.Attempt, o.Attempt)
+	file, err := a.c.DB.OperationStatement(ctx, o.ID, attempt)
+	if err != nil {
+		return nil, err
+	}
+	return &api.OperationStatement{OperationID: o.ID, Attempt: attempt, Digest: pki.Digest(file), File: string(file)}, nil
 }
 
 type operationActionInput struct {

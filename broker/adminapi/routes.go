@@ -188,6 +188,7 @@ var routes = []route{
 	{post, "/operations/plan", operator, "plan-operation", "show the plan that an operation on a node would have", jsonRoute((*API).planPlatformOperation)},
 	{get, "/operations/{operation}", viewer, "show-operation", "show an operation of the platform or of any project", jsonRoute((*API).showOperation)},
 	{get, "/operations/{operation}/logs", viewer, "list-operation-logs", "list the attempts of the steps of an operation, with what the nodes said", jsonRoute((*API).listOperationLogs)},
+	{get, "/operations/{operation}/statement", viewer, "get-operation-statement", "get the signed statement of an attempt of an operation", jsonRoute((*API).operationStatement)},
 	{post, "/operations/{operation}/cancel", operator, "cancel-operation", "cancel an operation", jsonRoute((*API).cancelOperation)},
 	{post, "/operations/{operation}/retry", operator, "retry-operation", "try an operation again, from its first step that is not done", jsonRoute((*API).retryOperation)},
 	{get, "/projects/{project}/events", viewer.or(projectViewer, atProject), "follow-project-events", "follow the events of a project's allocations, as server-sent events", streams(api.EventStream, (*API).followProjectEvents)},

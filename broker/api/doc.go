@@ -131,6 +131,7 @@
 //	POST   /operations/plan                     PlatformOperationCreate → OperationPlan
 //	GET    /operations/{operation}              PlatformOperation
 //	GET    /operations/{operation}/logs         PlatformOperationLog   ?step_id= &cursor= &limit=
+//	GET    /operations/{operation}/statement    OperationStatement   ?attempt=
 //	POST   /operations/{operation}/cancel, …/retry          ReasonBody → PlatformOperation
 //	GET    /members/{member}                    Member
 //	POST   /members/{member}/end                ReasonBody → Member (the record stays)

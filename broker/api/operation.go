@@ -124,3 +124,11 @@ type PlatformOperationLog struct {
 	Items []PlatformOperationLine `json:"items"`
 	Next  string                  `json:"next" doc:"cursor of the next page; empty: there is no next page now"`
 }
+
+// OperationStatement is the signed statement of an attempt of an operation, for hostler operation verify.
+type OperationStatement struct {
+	OperationID string `json:"operation_id"`
+	Attempt     int    `json:"attempt"`
+	Digest      string `json:"digest" doc:"sha256:… of the file"`
+	File        string `json:"file" doc:"the statement as it was signed: a DSSE envelope of an in-toto statement"`
+}

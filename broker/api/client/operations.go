@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"strconv"
 
 	"github.com/hostler/hostler/broker/api"
 )
@@ -108,4 +109,13 @@ func (c *Client) CancelOperation(ctx context.Context, id, reason string) (*api.P
 // RetryOperation begins the next attempt of an operation.
 func (c *Client) RetryOperation(ctx context.Context, id, reason string) (*api.PlatformOperation, error) {
 	return submit[api.PlatformOperation](ctx, c, http.MethodPost, at("operations", id, "retry"), api.ReasonBody{Reason: reason})
+}
+
+// OperationStatement returns the signed statement of an attempt of an operation; 0: of the present attempt.
+func (c *Client) OperationStatement(ctx context.Context, id string, attempt int) (*api.OperationStatement, error) {
+	q := url.Values{}
+	if attempt > 0 {
+		q.Set("attempt", strconv.Itoa(attempt))
+	}
+	return fetch[api.OperationStatement](ctx, c, at("operations", id, "statement"), q)
 }

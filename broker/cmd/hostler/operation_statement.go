@@ -13,6 +13,32 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+func operationStatementCommand(a *app) *cobra.Command {
+	var out string
+	var attempt int
+	c := &cobra.Command{
+		Use: "statement OPERATION", Short: "download the signed statement of an operation", Args: exactly("OPERATION"),
+		Long: `Download the statement of an attempt of an operation exactly as signed, byte for byte,
+for hostler operation verify or another verifier of in-toto statements. It names the
+nodes: give a tenant what it may see of them.`,
+		Example: "  hostler operation statement op-19f1d8ce200000ooiwaiymzm --out staged.json",
+		RunE: func(c *cobra.Command, args []string) error {
+			remote, err := a.connect()
+			if err != nil {
+				return err
+			}
+			s, err := remote.OperationStatement(c.Context(), args[0], attempt)
+			if err != nil {
+				return err
+			}
+			return a.writeSigned(out, s.File, s.Digest)
+		},
+	}
+	c.Flags().StringVar(&out, "out", "", "write to `FILE` instead of stdout")
+	c.Flags().IntVar(&attempt, "attempt", 0, "`NUMBER` of the attempt (default: the present one)")
+	return c
+}
+
 func operationVerifyCommand(a *app) *cobra.Command {
 	var trustFile string
 	c := &cobra.Command{
