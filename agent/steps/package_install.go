@@ -75,6 +75,9 @@ func installPackages(ctx context.Context, s *Step) (Proof, error) {
 	if proof, done, err := lookPackages(ctx, s); done || err != nil {
 		return proof, err
 	}
+	if err := signedSources(s.Host.Machine); err != nil {
+		return Proof{}, err
+	}
 	s.Progress(10, "the lists of packages are updated")
 	updated, err := aptUpdate(ctx, s)
 	if err != nil {

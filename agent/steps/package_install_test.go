@@ -26,7 +26,7 @@ import (
 type deb struct{ name, version, control, postinst string }
 
 // debSource makes a source of packages in a directory, and adds it to apt's sources.
-func debSource(t *testing.T, dir, options string, debs ...deb) {
+func debSource(t *testing.T, dir string, signed bool, debs ...deb) {
 	t.Helper()
 	var index strings.Builder
 	hosttest.OK(t, os.MkdirAll(dir, 0o755))
@@ -49,7 +49,19 @@ func debSource(t *testing.T, dir, options string, debs ...deb) {
 	hosttest.Put(t, dir, "Packages", index.String())
 	hosttest.Put(t, dir, "Release", fmt.Sprintf("Date: Sat, 28 Nov 2026 00:00:00 UTC\nSHA256:\n %x %d Packages\n",
 		sha256.Sum256([]byte(index.String())), index.Len()))
-	hosttest.Put(t, "/", "etc/apt/sources.list.d/"+filepath.Base(dir)+".list", "deb "+options+" file:"+dir+" ./\n")
+	options := ""
+	if signed {
+		const home, key = "/gnupg", "/etc/apt/keyrings/ht.gpg"
+		hosttest.OK(t, os.Mkdir(home, 0o700))
+		hosttest.OK(t, os.MkdirAll(filepath.Dir(key), 0o755))
+		gpg := []string{"/usr/bin/gpg", "--batch", "--quiet", "--homedir", home, "--passphrase", "", "--pinentry-mode", "loopback"}
+		program(t, append(gpg, "--quick-gen-key", "test@example", "rsa3072", "sign", "never")...)
+		program(t, append(gpg, "--output", key, "--export")...)
+		program(t, append(gpg, "--output", filepath.Join(dir, "InRelease"), "--clearsign", filepath.Join(dir, "Release"))...)
+		hosttest.OK(t, os.Chmod(key, 0o644))
+		options = "[signed-by=" + key + "] "
+	}
+	hosttest.Put(t, "/", "etc/apt/sources.list.d/"+filepath.Base(dir)+".list", "deb "+options+"file:"+dir+" ./\n")
 }
 
 func program(t *testing.T, argv ...string) {
@@ -62,7 +74,7 @@ func program(t *testing.T, argv ...string) {
 // aptSystem is a copy of the system whose apt has no source yet.
 func aptSystem(t *testing.T) (install func(packages ...string) (steps.Proof, error), look func(packages ...string) bool, s *hosttest.Services) {
 	t.Helper()
-	for _, need := range []string{"/usr/bin/apt-get", "/usr/bin/dpkg-deb"} {
+	for _, need := range []string{"/usr/bin/apt-get", "/usr/bin/dpkg-deb", "/usr/bin/gpg"} {
 		if _, err := os.Stat(need); err != nil {
 			t.Skipf("apt is tested where it is at home: %v", err)
 		}
@@ -87,7 +99,7 @@ func TestAptInstallsPackagesInTheirVersions(t *testing.T) {
 		return
 	}
 	install, look, s := aptSystem(t)
-	debSource(t, "/good", "[trusted=yes]",
+	debSource(t, "/good", true,
 		deb{name: "ht-a", version: "1.0"}, deb{name: "ht-a", version: "2.0-1~x"},
 		deb{name: "ht-b", version: "1:1.0+b1", control: "Depends: ht-a (>= 1.0)\n"},
 		deb{name: "ht-c", version: "1.0", control: "Conflicts: ht-a\n"},
@@ -97,7 +109,7 @@ func TestAptInstallsPackagesInTheirVersions(t *testing.T) {
 		deb{name: "htxg", version: "1.0"},
 		deb{name: "ht-h", version: "2.0", control: "Depends: ht-a (>= 2.0)\n"},
 	)
-	debSource(t, "/unsigned", "", deb{name: "ht-u", version: "1.0"})
+	debSource(t, "/unsigned", false, deb{name: "ht-u", version: "1.0"})
 	hosttest.OK(t, os.Rename("/etc/apt/sources.list.d/unsigned.list", "/unsigned.list"))
 	for _, c := range []struct {
 		packages []string
@@ -155,6 +167,12 @@ func TestAptInstallsPackagesInTheirVersions(t *testing.T) {
 	if taskcatalog.CodeOf(err, "") != steps.CodePackageListsFailed || look("ht-u=1.0") || !strings.Contains(err.Error(), "not signed") {
 		t.Errorf("an unsigned source, which the machine's own file permits: %v", err)
 	}
+	const trusted = "etc/apt/sources.list.d/trusted.list"
+	hosttest.Put(t, "/", trusted, "deb [trusted=yes] file:/unsigned ./\n")
+	if _, err := install("ht-u=1.0"); taskcatalog.CodeOf(err, "") != steps.CodePackageUntrusted || look("ht-u=1.0") {
+		t.Errorf("an unsigned source that calls itself trusted: %v", err)
+	}
+	hosttest.OK(t, os.Remove("/"+trusted))
 	if _, err := install("htxg=1.0"); err != nil {
 		t.Errorf("a source that cannot be read keeps packages of another out: %v", err)
 	}
@@ -168,7 +186,7 @@ func TestAnInstallationThatWasCutOffIsFinished(t *testing.T) {
 	install, look, s := aptSystem(t)
 	fifo := "/cut-here"
 	program(t, "/usr/bin/mkfifo", fifo)
-	debSource(t, "/good", "[trusted=yes]",
+	debSource(t, "/good", true,
 		deb{name: "ht-a", version: "1.0", postinst: "[ ! -p " + fifo + " ] || echo here > " + fifo + "\n[ ! -p " + fifo + " ] || sleep 1000\n"},
 		deb{name: "ht-b", version: "1.0", control: "Depends: ht-a\n"})
 	s.Started = func(argv []string, cut func()) {
