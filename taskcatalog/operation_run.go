@@ -29,13 +29,16 @@ type OperationPlan struct {
 	Attempt   int    `json:"attempt" jsonschema:"minimum=1,maximum=1000"`
 	Operation string `json:"operation" jsonschema:"pattern=^[a-z][a-z0-9_.]*@v[1-9][0-9]{0\\,3}$,maxLength=70"` // gpu.host.bootstrap@v1
 	// DefinitionDigest and InputsDigest are of the canonical JSON that the broker made the plan of.
-	DefinitionDigest string         `json:"definition_digest" jsonschema:"pattern=^sha256:[0-9a-f]{64}$"`
-	InputsDigest     string         `json:"inputs_digest" jsonschema:"pattern=^sha256:[0-9a-f]{64}$"`
-	ProjectID        string         `json:"project_id,omitempty" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
-	AllocationID     string         `json:"allocation_id,omitempty" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
-	DeadlineSeconds  int            `json:"deadline_seconds" jsonschema:"minimum=1,maximum=86400"` // of this task
-	Artifacts        *PlanArtifacts `json:"artifacts,omitempty"`                                   // nil: no step brings anything
-	Steps            []PlannedStep  `json:"steps" jsonschema:"minItems=1,maxItems=64"`
+	DefinitionDigest string `json:"definition_digest" jsonschema:"pattern=^sha256:[0-9a-f]{64}$"`
+	InputsDigest     string `json:"inputs_digest" jsonschema:"pattern=^sha256:[0-9a-f]{64}$"`
+	ProjectID        string `json:"project_id,omitempty" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
+	AllocationID     string `json:"allocation_id,omitempty" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
+	DeadlineSeconds  int    `json:"deadline_seconds" jsonschema:"minimum=1,maximum=86400"` // of this task
+	// Requires are the definition's: fact → permitted values. The broker judges what the node reported;
+	// the GPU steps judge what the machine has when they run.
+	Requires  map[string][]string `json:"requires,omitempty" jsonschema:"maxProperties=16"`
+	Artifacts *PlanArtifacts      `json:"artifacts,omitempty"` // nil: no step brings anything
+	Steps     []PlannedStep       `json:"steps" jsonschema:"minItems=1,maxItems=64"`
 }
 
 // PlanArtifacts bounds what the steps may bring to the node.

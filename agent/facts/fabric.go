@@ -84,17 +84,32 @@ func card(address string) string {
 }
 
 // FabricAdapters lists the InfiniBand and RoCE adapters whose ports lead off the machine, as
-// directories of sysfs.
-func FabricAdapters(m *machine.Machine) ([]string, error) {
+// directories of sysfs, and the addresses of the InfiniBand functions on the bus that do and have no
+// adapter: their driver does not work.
+func FabricAdapters(m *machine.Machine) (dirs, without []string, err error) {
 	bus, err := pci(m)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	board, unread := bridges(m, taskcatalog.Facts{PCI: bus})
 	if unread {
-		return nil, errors.New("cannot read the vital product data of an InfiniBand function: it may belong to the GPU board")
+		return nil, nil, errors.New("cannot read the vital product data of an InfiniBand function: it may belong to the GPU board")
 	}
-	return offBoard(m, board)
+	dirs, err = offBoard(m, board)
+	if err != nil {
+		return nil, nil, err
+	}
+	driven := map[string]bool{}
+	for _, dir := range dirs {
+		driven[linkBase(m, path.Join(dir, "device"))] = true
+	}
+	for _, d := range bus {
+		virtual := linkBase(m, path.Join(pciDevices, d.Address, "physfn")) != "" // an adapter's port needs none of them
+		if strings.HasPrefix(d.Class, "0207") && !virtual && !board[card(d.Address)] && !driven[d.Address] {
+			without = append(without, d.Address)
+		}
+	}
+	return dirs, without, nil
 }
 
 // offBoard lists the adapters that are none of the GPU board's own.

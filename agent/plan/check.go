@@ -14,9 +14,21 @@ import (
 // cellName is the name of a value in a table.
 var cellName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
 
+// maxFacts bounds the facts that a plan requires, and maxFactValues the permitted values of each.
+const maxFacts, maxFactValues = 16, 64
+
 // Check judges a plan that the task's schema has accepted, before anything runs. Codes: plan_invalid,
 // and step_unsupported if this agent has no code for a kind.
 func Check(p *taskcatalog.OperationPlan, kinds func(string) (steps.Kind, bool)) error {
+	if n := len(p.Requires); n > maxFacts {
+		return taskcatalog.Errorf(taskcatalog.CodePlanInvalid, "cannot run the operation: it requires %d facts, at most %d", n, maxFacts)
+	}
+	for _, fact := range slices.Sorted(maps.Keys(p.Requires)) {
+		if n := len(p.Requires[fact]); n == 0 || n > maxFactValues {
+			return taskcatalog.Errorf(taskcatalog.CodePlanInvalid, "cannot run the operation: it requires %d values of %s, not 1 to %d",
+				n, taskcatalog.Clean(fact, 80), maxFactValues)
+		}
+	}
 	for i := range p.Steps {
 		s := &p.Steps[i]
 		c := &checker{plan: p, at: i}

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -132,4 +133,24 @@ func FuzzCheck(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+func TestTheFactsThatAPlanRequiresAreBounded(t *testing.T) {
+	for values, code := range map[int]taskcatalog.Code{0: taskcatalog.CodePlanInvalid, 1: "", 64: "", 65: taskcatalog.CodePlanInvalid} {
+		p := aPlan(t, `[`+aFile+`]`)
+		p.Requires = map[string][]string{"gpu.vendor": make([]string, values)}
+		if err := Check(p, all); taskcatalog.CodeOf(err, "") != code {
+			t.Errorf("%d values: %v", values, err)
+		}
+	}
+	for facts, code := range map[int]taskcatalog.Code{16: "", 17: taskcatalog.CodePlanInvalid} {
+		p := aPlan(t, `[`+aFile+`]`)
+		p.Requires = map[string][]string{}
+		for i := range facts {
+			p.Requires[fmt.Sprintf("fact_%d", i)] = []string{"x"}
+		}
+		if err := Check(p, all); taskcatalog.CodeOf(err, "") != code {
+			t.Errorf("%d facts: %v", facts, err)
+		}
+	}
 }

@@ -1,8 +1,10 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/hostler/hostler/agent/resolver"
 	"github.com/hostler/hostler/taskcatalog"
@@ -14,6 +16,9 @@ func checkGPU(ctx context.Context, s *Step) (Proof, error) {
 	facts, err := s.Host.Facts(ctx)
 	if err != nil {
 		return Proof{}, fmt.Errorf("cannot gather the facts that the profiles match on: %w", err)
+	}
+	if err := lostGPU(s.Plan.Requires, facts.Keys); err != nil {
+		return Proof{}, err
 	}
 	r, err := resolver.Resolve(s.Host.Profiles.InForce(), facts.Keys, s.Kind)
 	proof := Proof{Profile: r.Profile(), Match: r.Rule}
@@ -32,4 +37,21 @@ func checkGPU(ctx context.Context, s *Step) (Proof, error) {
 	}
 	proof.Message = fmt.Sprintf("%s ended with %d", r.Command.Command, res.ExitCode)
 	return proof, nil
+}
+
+// hardwareFacts are the facts that the bus shows, with or without a driver.
+var hardwareFacts = []string{"gpu.vendor", "gpu.fabric"}
+
+// lostGPU returns why the hardware that the plan requires is not there now. The rules of a machine
+// without it say that there is nothing to do, which would count as good.
+func lostGPU(requires map[string][]string, has map[string]string) error {
+	for _, fact := range hardwareFacts {
+		wanted, asked := requires[fact]
+		if asked && !slices.Contains(wanted, has[fact]) {
+			return taskcatalog.Errorf(taskcatalog.CodeCapabilityMissing,
+				"%s of this machine is %s, and the operation requires one of %q (look whether all GPUs are on the PCI bus)",
+				fact, cmp.Or(has[fact], "unknown"), wanted)
+		}
+	}
+	return nil
 }

@@ -20,6 +20,9 @@ const gpuProfiles = `hardware_profiles:
       gpu.driver.validate: good
       gpu.runtime.check: bad
       gpu.fabric.verify: builtin:none
+  - name: bare
+    match: {gpu.vendor: none}
+    overrides: {gpu.driver.validate: builtin:none}
   - name: other
     match: {}
     overrides: {}
@@ -49,20 +52,32 @@ func TestTheProfilesOfTheNodeSayHowAGPUIsChecked(t *testing.T) {
 		vendor, kind string
 		want         Proof
 		code         taskcatalog.Code
+		requires     []string // of gpu.vendor
 	}{
-		{"nvidia", "gpu.driver.validate", Proof{Profile: "good", Match: "nvidia"}, ""},
-		{"nvidia", "gpu.runtime.check", Proof{Profile: "bad", Match: "nvidia"}, command.CodeExitCode},
-		{"nvidia", "gpu.fabric.verify", Proof{Profile: "builtin:none", Match: "nvidia", Nothing: true}, ""},
-		{"nvidia", "gpu.container_runtime.check", Proof{Match: "nvidia"}, taskcatalog.CodeStepUnsupported},
-		{"amd", "gpu.driver.validate", Proof{Match: "other"}, taskcatalog.CodeStepUnsupported},
+		{"nvidia", "gpu.driver.validate", Proof{Profile: "good", Match: "nvidia"}, "", nil},
+		{"nvidia", "gpu.runtime.check", Proof{Profile: "bad", Match: "nvidia"}, command.CodeExitCode, nil},
+		{"nvidia", "gpu.fabric.verify", Proof{Profile: "builtin:none", Match: "nvidia", Nothing: true}, "", nil},
+		{"nvidia", "gpu.container_runtime.check", Proof{Match: "nvidia"}, taskcatalog.CodeStepUnsupported, nil},
+		{"amd", "gpu.driver.validate", Proof{Match: "other"}, taskcatalog.CodeStepUnsupported, nil},
+		{"nvidia", "gpu.fabric.verify", Proof{Profile: "builtin:none", Match: "nvidia", Nothing: true}, "", []string{"amd", "nvidia"}},
+		{"none", "gpu.driver.validate", Proof{Profile: "builtin:none", Match: "bare", Nothing: true}, "", nil},
+		{"none", "gpu.driver.validate", Proof{}, taskcatalog.CodeCapabilityMissing, []string{"nvidia"}},
+		{"", "gpu.driver.validate", Proof{}, taskcatalog.CodeCapabilityMissing, []string{"nvidia"}},
 	} {
 		h.Facts = func(context.Context) (taskcatalog.Facts, error) {
 			return taskcatalog.Facts{Keys: map[string]string{"gpu.vendor": c.vendor}}, nil
 		}
-		proof, err := do(t, aStep(t, h, c.kind, nil))
+		step := aStep(t, h, c.kind, nil)
+		if c.requires != nil {
+			step.Plan.Requires = map[string][]string{"gpu.vendor": c.requires}
+		}
+		proof, err := do(t, step)
 		proof.Message = ""
 		if proof != c.want || taskcatalog.CodeOf(err, "") != c.code {
-			t.Errorf("%s, %s: %+v, %v", c.vendor, c.kind, proof, err)
+			t.Errorf("%q, %s, requires %q: %+v, %v", c.vendor, c.kind, c.requires, proof, err)
+		}
+		if Final(taskcatalog.CodeOf(err, "")) != (c.code == taskcatalog.CodeStepUnsupported) {
+			t.Errorf("%q, %s: another attempt after %v", c.vendor, c.kind, err)
 		}
 	}
 }

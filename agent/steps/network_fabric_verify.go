@@ -16,7 +16,7 @@ import (
 
 // Why the fabric is not as the plan wants it.
 const (
-	CodeFabricMissing     taskcatalog.Code = "fabric_missing" // fewer ports than the plan wants
+	CodeFabricMissing     taskcatalog.Code = "fabric_missing" // an adapter is missing, or fewer ports are up than the plan wants
 	CodeFabricPortDown    taskcatalog.Code = "fabric_port_down"
 	CodeFabricPortSlow    taskcatalog.Code = "fabric_port_slow"
 	CodeFabricPortUnknown taskcatalog.Code = "fabric_port_unknown" // what sysfs says is not understood
@@ -33,15 +33,19 @@ func verifyFabric(_ context.Context, s *Step) (Proof, error) {
 	if counted && want == 0 {
 		return Proof{}, taskcatalog.Errorf(taskcatalog.CodePlanInvalid, "cannot verify the fabric: ports is 0 (leave it out for all ports)")
 	}
-	adapters, err := facts.FabricAdapters(s.Host.Machine)
+	adapters, without, err := facts.FabricAdapters(s.Host.Machine)
 	if err != nil {
 		return Proof{}, taskcatalog.Errorf(CodeFabricPortUnknown, "cannot list the fabric's adapters: %v", err)
 	}
-	if len(adapters) == 0 && !counted {
+	if len(adapters) == 0 && len(without) == 0 && !counted {
 		return Proof{Nothing: true, Message: "this machine has no InfiniBand or RoCE adapter"}, nil
 	}
 	good, slowest := int64(0), 0.0
 	var faults []error
+	for _, address := range without {
+		faults = append(faults, taskcatalog.Errorf(CodeFabricMissing,
+			"the InfiniBand function %s is on the PCI bus and has no adapter in /sys/class/infiniband (look whether its driver works)", label(address)))
+	}
 	for _, dir := range adapters {
 		ports, err := s.Host.Machine.Names(path.Join(dir, "ports"))
 		if err != nil || len(ports) == 0 {

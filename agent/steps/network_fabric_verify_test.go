@@ -185,3 +185,32 @@ func TestPortsOfTheGPUBoardAreNoPortsOfTheFabric(t *testing.T) {
 		t.Errorf("a function of which it is not known: %v", err)
 	}
 }
+
+func TestAnInfiniBandFunctionWithoutAnAdapterIsAMissingFabric(t *testing.T) {
+	function := sysfs{"../bus/pci/devices/0000:2a:00.0/class": "0x020700\n", "../bus/pci/devices/0000:2a:00.0/vendor": "0x15b3\n"}
+	board := sysfs{
+		"../bus/pci/devices/0000:1b:00.0/class": "0x030200\n", "../bus/pci/devices/0000:1b:00.0/vendor": "0x10de\n",
+		"../bus/pci/devices/0000:2a:00.0/vpd": "..SW_MNG..",
+	}
+	virtual := sysfs{"../bus/pci/devices/0000:2a:00.0/physfn": "->../0000:29:00.0"}
+	for name, c := range map[string]struct {
+		tree    sysfs
+		args    steps.Args
+		code    taskcatalog.Code
+		nothing bool
+	}{
+		"alone":                              {function, nil, steps.CodeFabricMissing, false},
+		"beside an adapter":                  {function.and(infiniband("mlx5_0")), nil, steps.CodeFabricMissing, false},
+		"beside as many as are wanted":       {function.and(infiniband("mlx5_0")), steps.Args{"ports": int64(1)}, "", false},
+		"beside fewer than are wanted":       {function.and(infiniband("mlx5_0")), steps.Args{"ports": int64(2)}, steps.CodeFabricMissing, false},
+		"with its adapter":                   {function.and(infiniband("mlx5_0"), sysfs{"infiniband/mlx5_0/device": "->../../../devices/0000:2a:00.0"}), nil, "", false},
+		"of the GPU board":                   {function.and(board), nil, "", true},
+		"that is a virtual one":              {function.and(virtual), nil, "", true},
+		"that is no InfiniBand but Ethernet": {function.and(sysfs{"../bus/pci/devices/0000:2a:00.0/class": "0x020000\n"}), nil, "", true},
+	} {
+		proof, err := verifyFabric(t, c.tree, c.args)
+		if taskcatalog.CodeOf(err, "") != c.code || proof.Nothing != c.nothing {
+			t.Errorf("%s: %+v, %v", name, proof, err)
+		}
+	}
+}

@@ -15,14 +15,15 @@ import (
 	"github.com/hostler/hostler/broker/server"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // stocked makes a SKU with active nodes at dc1.
-func stocked(t *testing.T, b *servertest.Broker, sku string, nodes int) (made []*servertest.Node) {
+func stocked(t *testing.T, b *servertest.Broker, sku string, nodes int, facts ...*taskcatalog.Facts) (made []*servertest.Node) {
 	t.Helper()
 	servertest.Must[api.SKU](t, b, http.MethodPost, "/skus", map[string]any{"id": sku, "images": []string{"ubuntu/noble"}})
 	for i := range nodes {
-		made = append(made, b.NewNode(t, api.NodeCreate{Hostname: fmt.Sprintf("gpu-%s-%d", strings.ReplaceAll(sku, ".", "-"), i), Site: "dc1", SKU: sku}).Settle(t))
+		made = append(made, b.NewNode(t, api.NodeCreate{Hostname: fmt.Sprintf("gpu-%s-%d", strings.ReplaceAll(sku, ".", "-"), i), Site: "dc1", SKU: sku}, facts...).Settle(t))
 	}
 	return made
 }

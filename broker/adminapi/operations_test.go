@@ -137,7 +137,7 @@ func reaches(t *testing.T, b *servertest.Broker, path, status string) (o api.Ope
 func TestAProjectRunsAnOperationOnItsAllocation(t *testing.T) {
 	b := servertest.Start(t)
 	ship(t, b)
-	nodes := stocked(t, b, "h100.8gpu", 1)
+	nodes := stocked(t, b, "h100.8gpu", 1, servertest.H100s(8))
 	mine := newTenant(t, b, "acme", "lab")
 	mine.holds(t, b, "h100.8gpu")
 	nodes[0].Provision(t, mine.held.ID)
@@ -288,7 +288,7 @@ func TestAProjectRunsAnOperationOnItsAllocation(t *testing.T) {
 func TestACancelStopsTheTaskOnTheNode(t *testing.T) {
 	b := servertest.Start(t)
 	ship(t, b)
-	node := stocked(t, b, "h100.8gpu", 1)[0]
+	node := stocked(t, b, "h100.8gpu", 1, servertest.H100s(8))[0]
 	ask := api.PlatformOperationCreate{Operation: readiness, Node: node.NodeID, Reason: "look"}
 	if a := b.Ask(t, b.Token, http.MethodPost, "/operations", api.PlatformOperationCreate{Operation: readiness, Node: node.NodeID}); a.Code() != "reason_missing" {
 		t.Errorf("without a reason: %d %s", a.Status, a.Body)
@@ -326,7 +326,7 @@ func TestACancelStopsTheTaskOnTheNode(t *testing.T) {
 func TestThePlatformBeginsNothingOnANodeOfATenant(t *testing.T) {
 	b := servertest.Start(t)
 	ship(t, b)
-	node := stocked(t, b, "h100.8gpu", 1)[0]
+	node := stocked(t, b, "h100.8gpu", 1, servertest.H100s(8))[0]
 	mine := newTenant(t, b, "acme", "lab")
 	mine.holds(t, b, "h100.8gpu")
 	a := b.Ask(t, b.Token, http.MethodPost, "/operations", api.PlatformOperationCreate{Operation: readiness, Node: node.NodeID, Reason: "look"})

@@ -6,12 +6,13 @@ import (
 
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/api/client"
+	"github.com/hostler/hostler/broker/server/servertest"
 )
 
 // An operator looks at the plan of an operation, begins it on a node that nobody has, and cancels it.
 func ExampleClient_RunNodeOperation() {
 	ctx, c := context.Background(), connect()
-	node := theBroker().NewNode(&setup, api.NodeCreate{Hostname: "gpu-91", Site: "dc1"}).Settle(&setup)
+	node := theBroker().NewNode(&setup, api.NodeCreate{Hostname: "gpu-91", Site: "dc1"}, servertest.H100s(8)).Settle(&setup)
 
 	ask := api.PlatformOperationCreate{Operation: "runtime.readiness.verify@v1", Node: node.NodeID, Reason: "new cables"}
 	must(c.PlanNodeOperation(ctx, ask))

@@ -64,7 +64,7 @@ func Make(d *definition.Definition, r Request) (taskcatalog.OperationPlan, error
 	p := taskcatalog.OperationPlan{
 		OperationID: r.OperationID, Attempt: r.Attempt, Operation: d.ID(), ProjectID: r.ProjectID, AllocationID: r.AllocationID,
 		DefinitionDigest: d.Digest(), InputsDigest: digest,
-		DeadlineSeconds: int(least(int64(d.DeadlineSeconds), int64(r.Limits.DeadlineSeconds))),
+		DeadlineSeconds: int(least(int64(d.DeadlineSeconds), int64(r.Limits.DeadlineSeconds))), Requires: d.Requires,
 	}
 	for _, s := range d.Steps {
 		step, err := m.step(s, p.DeadlineSeconds)

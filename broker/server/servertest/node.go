@@ -46,12 +46,13 @@ func (b *Broker) OnRecord(t testing.TB, names ...string) {
 }
 
 // NewNode creates a node record and enrols the node, and creates its site's record if needed. The
-// node is enrolling; its first request makes the broker ask for the baseline (see Settle).
-func (b *Broker) NewNode(t testing.TB, c api.NodeCreate) *Node {
+// node is enrolling; its first request makes the broker ask for the baseline (see Settle). Without
+// facts it reports none.
+func (b *Broker) NewNode(t testing.TB, c api.NodeCreate, facts ...*taskcatalog.Facts) *Node {
 	t.Helper()
 	b.OnRecord(t, c.Site)
 	boot := Must[api.NodeBootstrap](t, b, http.MethodPost, "/nodes", c)
-	return b.Enroll(t, boot.Token, c.Hostname)
+	return b.EnrollMachine(t, boot.Token, c.Hostname, "", facts...)
 }
 
 // Enroll enrols with a token, over a connection with a pinned root, as a machine does.
