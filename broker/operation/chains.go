@@ -125,19 +125,25 @@ func (c *Chains) runTask(ctx context.Context, r *run, o broker.Operation) error 
 		}
 	}
 	if r.State.Code == "" {
-		return c.orLate(ctx, r, open)
+		return c.orLate(ctx, r, o, open)
 	}
 	return c.withdraw(ctx, r, o, r.State.Message)
 }
 
-// orLate ends a wait that has lasted longer than tasks can: the operation fails, and its nodes are free again.
-func (c *Chains) orLate(ctx context.Context, r *run, open error) error {
+// orLate ends a wait that has lasted longer than tasks can: the operation fails, its tasks are withdrawn, and
+// its nodes are free again.
+func (c *Chains) orLate(ctx context.Context, r *run, o broker.Operation, open error) error {
 	if open == nil {
 		return nil
 	}
 	waited, err := r.Since(ctx, r.EnteredAt)
 	if err != nil || waited < longest {
 		return cmp.Or(err, open)
+	}
+	for _, node := range o.NodeIDs {
+		if _, err := c.Records.Withdraw(ctx, node, r.ID, "the task lasted longer than an operation may"); err != nil {
+			return taskstage.Records(err)
+		}
 	}
 	r.State.refuse(broker.Errorf(broker.Refused, "agent_silent", "a task has not ended %s after its operation began", longest))
 	return nil
@@ -157,7 +163,7 @@ func (c *Chains) withdraw(ctx context.Context, r *run, o broker.Operation, reaso
 			}
 		}
 	}
-	return c.orLate(ctx, r, open)
+	return c.orLate(ctx, r, o, open)
 }
 
 // recordResult ends the operation as its tasks did.

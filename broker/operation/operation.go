@@ -56,10 +56,12 @@ type Place struct {
 }
 
 // Fit says whether an operation may begin on its target; nil: it may. at has the nodes of the target in
-// their order; allocation is that of an allocation's operation. A message to a tenant names no node.
+// their order; allocation is that of an allocation's operation. While the operation runs, only who holds the
+// nodes, and whether they are there, counts. A message to a tenant names no node.
 // Codes: operation_target_gone, operation_not_idle, operation_not_drained, allocation_live, node_status,
 // task_type_unsupported, capability_missing.
 func Fit(o broker.Operation, allocation broker.Allocation, at []Place) error {
+	begun := o.Status == broker.OperationRunning
 	no := func(code, format string, args ...any) error {
 		return broker.Errorf(broker.Refused, code, "cannot carry out "+o.Operation+": "+format, args...)
 	}
@@ -86,6 +88,8 @@ func Fit(o broker.Operation, allocation broker.Allocation, at []Place) error {
 			return no("allocation_live", "%s is on node %s (wait until nobody is)", p.Live[0].Describe(), n.ID)
 		case slices.Contains([]broker.NodeStatus{broker.Deleted, broker.Removing, broker.BootstrapIssued}, n.Status):
 			return no("node_status", "%s is %s", name(n), n.Status)
+		case begun: // what the steps change is no reason to end them
+			continue
 		case o.Safety == definition.SafetyDrained && !slices.Contains(outOfService, n.Status):
 			return no("operation_not_drained", "%s is %s, and it needs nodes that are drained (hostler node drain NODE)", name(n), n.Status)
 		case !slices.Contains(n.TaskTypes, TaskType+"@1"):

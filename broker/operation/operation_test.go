@@ -210,6 +210,30 @@ func TestANodeThatNeverEndsFreesItsOperation(t *testing.T) {
 	}
 	w.settle()
 	w.stands(broker.OperationFailed, "agent_silent")
+	if k := w.tasks["op-1-1/n-1"]; !k.CancelRequested && !k.Status.Ended() {
+		t.Errorf("the task goes on after its nodes are free: %s", k.Status)
+	}
+}
+
+// What an operation changes on a node is no reason to end it; who holds the node is.
+func TestARunningOperationIsHeldAgainstItsTargetAlone(t *testing.T) {
+	o := broker.Operation{
+		Operation: "demo.look@v1", ProjectID: "p-1", Target: broker.TargetAllocation, AllocationID: "a-1", NodeIDs: []string{"n-1"},
+		Requires: map[string][]string{"gpu.vendor": {"nvidia"}}, Status: broker.OperationQueued,
+	}
+	a := broker.Allocation{ID: "a-1", ProjectID: "p-1", Status: broker.AllocationActive, NodeIDs: o.NodeIDs}
+	bare := operation.Place{Node: broker.Node{ID: "n-1", Status: broker.Active}, Claim: "a-1"} // its GPUs are away for a while
+	if err := operation.Fit(o, a, []operation.Place{bare}); err == nil {
+		t.Error("an operation begins on a node that cannot carry it out")
+	}
+	o.Status = broker.OperationRunning
+	if err := operation.Fit(o, a, []operation.Place{bare}); err != nil {
+		t.Errorf("an operation ends itself: %v", err)
+	}
+	bare.Claim = "a-2"
+	if err := operation.Fit(o, a, []operation.Place{bare}); broker.AsError(err).Code != broker.OperationTargetGone {
+		t.Errorf("%v", err)
+	}
 }
 
 // A retry is another run, another task and the next attempt; the former run changes nothing any more.

@@ -215,8 +215,9 @@ func (db *DB) CancelOperation(ctx context.Context, actor broker.Actor, id, reaso
 			return err
 		}
 		r, err := run(ctx, t, o.RunID, "")
-		over := err == nil && r.Status.Ended()
-		if err != nil || o.CanceledBy != "" && !over {
+		gone := broker.AsError(err).Kind == broker.NotFound // the run was dropped as old
+		over := gone || err == nil && r.Status.Ended()
+		if err != nil && !gone || o.CanceledBy != "" && !over {
 			return err
 		}
 		entry := broker.AuditEntry{

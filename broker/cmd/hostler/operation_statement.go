@@ -104,7 +104,7 @@ func statementPage(p *render.Page, r *statement.Report) {
 	}
 	resultTable(p, "Steps, as the nodes signed them", []render.Column{
 		render.More("NODE"), render.Keep("STEP"), render.Main("KIND"), render.Aside("PROFILE"), render.Aside("TRY"), render.Keep("STATUS"),
-		render.More("CODE"), render.More("CONTENT"),
+		render.Keep("CODE"), render.More("CONTENT"),
 	}, rows)
 	rows = [][]string{}
 	for _, t := range o.Tasks {
@@ -121,6 +121,8 @@ func proofOf(t statement.Task) string {
 		return "none that holds (" + string(t.Unproven) + ")"
 	case t.Proof == nil:
 		return "none: the node reported nothing"
+	case t.Proof.ResultOmitted:
+		return "signed by the node, without its steps: they were too long"
 	}
 	if t.Outcome == taskcatalog.OutcomeSucceeded {
 		return "signed by the node"

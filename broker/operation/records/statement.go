@@ -39,7 +39,7 @@ func (r *Records) state(ctx context.Context, o broker.Operation, end broker.EndO
 			if err != nil {
 				return nil, err
 			}
-			s.Tasks = append(s.Tasks, t)
+			s.Fit(t)
 		}
 	}
 	signer, err := r.Signer.StatementSigner(ctx)

@@ -46,6 +46,8 @@ type Operation struct {
 	RequestedAt time.Time `json:"requested_at"`
 	FinishedAt  time.Time `json:"finished_at"`
 	IssuedAt    time.Time `json:"issued_at"`
+
+	results, evidence int // bytes that Fit has taken
 }
 
 // Task is a task of the operation.
@@ -66,6 +68,35 @@ type Proof struct {
 	Evidence    string `json:"evidence"` // envelope by the node's key
 	Result      string `json:"result,omitempty"`
 	Certificate []byte `json:"certificate"` // of the node, DER
+	// ResultOmitted: the result was too long for the statement. The evidence proves the outcome, and names
+	// the result by digest; the steps of the task are not listed.
+	ResultOmitted bool `json:"result_omitted,omitzero"`
+}
+
+// Bounds of what a statement holds of its tasks, in bytes. A statement has a result twice, escaped and in
+// base64, and must be smaller than pki.MaxStatement.
+const (
+	mostResults  = 3 << 20
+	mostEvidence = 4 << 20
+)
+
+// Fit adds a task to a statement, with as much of its proof as there is room for.
+func (o *Operation) Fit(t Task) {
+	if p := t.Proof; p != nil {
+		proof := *p
+		t.Proof = &proof
+		if o.results += len(proof.Result); o.results > mostResults {
+			o.results -= len(proof.Result)
+			proof.Result, proof.ResultOmitted = "", proof.Result != ""
+		}
+		if size := len(proof.Evidence) + len(proof.Certificate); o.evidence+size > mostEvidence {
+			o.results -= len(proof.Result)
+			t.Proof, t.Unproven = nil, pki.CodeTooLarge
+		} else {
+			o.evidence += size
+		}
+	}
+	o.Tasks = append(o.Tasks, t)
 }
 
 // Step is one attempt of one step in a task.
@@ -154,8 +185,8 @@ func statusOn(node string, tasks []Task) string {
 		case t.NodeID != node:
 		case t.Proof != nil && t.Outcome == taskcatalog.OutcomeSucceeded:
 			status = Succeeded
-		case t.Outcome == taskcatalog.OutcomeCanceled:
-			status = Canceled
+		case t.Outcome == taskcatalog.OutcomeCanceled, t.Outcome == "" && t.Code == taskcatalog.CodeCanceled:
+			status = Canceled // the latter before it reached the node
 		default:
 			status = Failed
 		}

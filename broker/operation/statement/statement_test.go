@@ -3,9 +3,11 @@ package statement_test
 import (
 	"bytes"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -52,6 +54,7 @@ func TestTheStatusIsThatOfTheLastTaskOnEachNode(t *testing.T) {
 		"a task that never started":   {[]statement.Task{{ID: "t", NodeID: node, Code: "expired"}}, statement.Failed},
 		"a task that was interrupted": {[]statement.Task{{ID: "t", NodeID: node, Outcome: taskcatalog.OutcomeInterrupted}}, statement.Failed},
 		"a task that was canceled":    {[]statement.Task{{ID: "t", NodeID: node, Outcome: taskcatalog.OutcomeCanceled, Code: "canceled"}}, statement.Canceled},
+		"a task that was withdrawn":   {[]statement.Task{{ID: "t", NodeID: node, Code: taskcatalog.CodeCanceled}}, statement.Canceled},
 		"no task":                     {nil, statement.Canceled},
 	} {
 		if got := statement.StatusOf([]string{node}, row.tasks); got != row.want {
@@ -169,6 +172,51 @@ func TestAProofThatDoesNotHoldIsLeftOut(t *testing.T) {
 	r := must(statement.Verify(must(statement.Issue(o, w.key))(t), w.trust, w.now))(t)
 	if got := r.Operation; got.Status != statement.Failed || got.Tasks[0].Code != "handler_failed" || got.Tasks[0].Proof == nil || len(got.Steps) != 0 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// Results that are too long are left out, then evidence: a statement can always be signed, and says so.
+func TestAStatementOfManyLongResultsCanBeSigned(t *testing.T) {
+	w := newWorld(t)
+	long := result(taskcatalog.StepSucceeded, "")
+	long.Steps[0].Message = strings.Repeat("\"", 900)
+	for range 600 {
+		long.Steps = append(long.Steps, long.Steps[0])
+	}
+	o := w.staged()
+	o.Tasks, o.NodeIDs = nil, nil
+	wide := func(e *taskcatalog.Evidence) {
+		e.Findings = []taskcatalog.Finding{{Check: "x", Subject: strings.Repeat("y", 300<<10)}}
+	}
+	for i := range 30 {
+		var edit []func(*taskcatalog.Evidence)
+		if i >= 15 {
+			edit = append(edit, wide)
+		}
+		o.Fit(w.prove(fmt.Sprint("t-", i), -10, taskcatalog.OutcomeSucceeded, "", long, edit...))
+	}
+	o.NodeIDs = []string{w.node.NodeID}
+	r := must(statement.Verify(must(statement.Issue(o, w.key))(t), w.trust, w.now))(t)
+	whole, without, unproven := 0, 0, 0
+	for _, k := range r.Operation.Tasks {
+		switch {
+		case k.Unproven == pki.CodeTooLarge:
+			unproven++
+		case k.Proof.ResultOmitted:
+			without++
+		default:
+			whole++
+		}
+	}
+	if whole == 0 || without == 0 || unproven == 0 || len(r.Operation.Tasks) != 30 || len(r.Operation.Steps) != 601*whole {
+		t.Errorf("%d whole, %d without result, %d unproven, %d steps", whole, without, unproven, len(r.Operation.Steps))
+	}
+
+	// An omitted result is no way to hide one.
+	o = w.staged()
+	o.Tasks[1].Proof.ResultOmitted = true
+	if r := must(statement.Verify(must(statement.Issue(o, w.key))(t), w.trust, w.now))(t); r.Operation.Tasks[1].Unproven != statement.CodeEvidenceWrongResult {
+		t.Errorf("%+v", r.Operation.Tasks[1])
 	}
 }
 

@@ -142,12 +142,16 @@ func (o Operation) proof(t Task) ([]taskcatalog.OperationStep, error) {
 		return wrong(CodeEvidenceWrongNode, "it names node %s, enrolment %d", ev.NodeID, ev.NodeEpoch)
 	case ev.TaskID != t.ID || ev.TaskDigest != t.Digest || ev.Outcome != t.Outcome || ev.Code != t.Code:
 		return wrong(CodeEvidenceWrongTask, "it is of task %s, which ended as %s %s", ev.TaskID, ev.Outcome, ev.Code)
-	case ev.ResultDigest != resultDigest:
+	case t.Proof.ResultOmitted && (t.Proof.Result != "" || ev.ResultDigest == ""):
+		return wrong(CodeEvidenceWrongResult, "it omits a result that is there, or that never was")
+	case !t.Proof.ResultOmitted && ev.ResultDigest != resultDigest:
 		return wrong(CodeEvidenceWrongResult, "the accompanying result is not the one that the node signed")
 	case ev.StartedAt.Before(o.RequestedAt.Add(-taskcatalog.ClockSkew)):
 		return wrong(CodeEvidenceStale, "it is from %s, and the operation was requested at %s", stamp(ev.StartedAt), stamp(o.RequestedAt))
 	case ev.FinishedAt.After(o.FinishedAt.Add(taskcatalog.ClockSkew)) || ev.FinishedAt.Before(ev.StartedAt):
 		return wrong(CodeEvidenceLate, "it is from %s, and the operation ended at %s", stamp(ev.FinishedAt), stamp(o.FinishedAt))
+	case t.Proof.ResultOmitted:
+		return nil, nil
 	case t.Proof.Result == "" && t.Outcome == taskcatalog.OutcomeSucceeded:
 		return wrong(CodeEvidenceWrongResult, "it is of a success without a result")
 	case t.Proof.Result == "":
