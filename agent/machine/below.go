@@ -53,12 +53,7 @@ func (b *Below) enter(name string, create bool) (*Below, error) {
 		return &fs.PathError{Op: op, Path: path.Join(b.dir.Name(), name), Err: err}
 	}
 	if create {
-		switch err := unix.Mkdirat(int(b.dir.Fd()), name, 0o755); {
-		case err == nil:
-			if err := b.dir.Sync(); err != nil {
-				return nil, fail("mkdir", err)
-			}
-		case !errors.Is(err, unix.EEXIST):
+		if err := b.mkdir(name); err != nil {
 			return nil, fail("mkdir", err)
 		}
 	}
@@ -67,6 +62,44 @@ func (b *Below) enter(name string, create bool) (*Below, error) {
 		return nil, fail("open", err)
 	}
 	return &Below{os.NewFile(uintptr(fd), path.Join(b.dir.Name(), name))}, nil
+}
+
+// mkdir makes a directory directly below, if it is missing, with its mode whatever the mask of the
+// process. It appears under its name with the mode: a kill leaves only what the next call replaces.
+func (b *Below) mkdir(name string) error {
+	dir := int(b.dir.Fd())
+	var st unix.Stat_t
+	if err := unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW); !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	temporary := temporaryName(name)
+	if err := unix.Unlinkat(dir, temporary, unix.AT_REMOVEDIR); err != nil && !errors.Is(err, unix.ENOENT) {
+		return err
+	}
+	if err := unix.Mkdirat(dir, temporary, 0o755); err != nil {
+		return err
+	}
+	fd, err := openat2(dir, temporary, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0, resolveBelow)
+	if err == nil {
+		err = errors.Join(unix.Fchmod(fd, 0o755), unix.Close(fd))
+	}
+	if err == nil {
+		err = unix.Renameat(dir, temporary, dir, name)
+	}
+	if err != nil {
+		_ = unix.Unlinkat(dir, temporary, unix.AT_REMOVEDIR)
+		if unix.Fstatat(dir, name, &st, unix.AT_SYMLINK_NOFOLLOW) == nil {
+			return nil // somebody else has made it
+		}
+		return err
+	}
+	return b.dir.Sync()
+}
+
+// temporaryName is the name under which what gets a name is made.
+func temporaryName(name string) string {
+	sum := sha256.Sum256([]byte(name))
+	return ".hostler-new-" + hex.EncodeToString(sum[:8])
 }
 
 // parent opens the directory of a name, step by step. The caller closes it.
@@ -111,8 +144,7 @@ func (b *Below) Write(name string, content []byte, mode uint32, uid, gid int) er
 	fail := func(op string, err error) error {
 		return &fs.PathError{Op: op, Path: path.Join(b.dir.Name(), name), Err: err}
 	}
-	sum := sha256.Sum256([]byte(base))
-	temporary := ".hostler-new-" + hex.EncodeToString(sum[:8])
+	temporary := temporaryName(base)
 	if err := unix.Unlinkat(dir, temporary, 0); err != nil && !errors.Is(err, unix.ENOENT) {
 		return fail("unlink", err)
 	}
