@@ -84,9 +84,11 @@ func (m *Machine) OpenWork(name string) (*os.File, error) {
 
 var errForeign = errors.New("another file appears under the name again and again")
 
-// ownWork reports whether a file is one that OpenWork has created, and that nobody else can write.
+// ownWork reports whether a file is one that OpenWork has created, and that nobody else can write. It has
+// mode 0644 if the agent was killed in Publish, before the file had its name.
 func ownWork(st unix.Stat_t) bool {
-	return st.Mode&unix.S_IFMT == unix.S_IFREG && st.Mode&0o7777 == 0o600 && st.Nlink == 1 && int(st.Uid) == os.Geteuid()
+	mode := st.Mode & 0o7777
+	return st.Mode&unix.S_IFMT == unix.S_IFREG && (mode == 0o600 || mode == 0o644) && st.Nlink == 1 && int(st.Uid) == os.Geteuid()
 }
 
 // Publish gives a file of OpenWork its final name in the same directory, and its mode. The name
