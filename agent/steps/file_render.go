@@ -145,11 +145,11 @@ func renderFile(_ context.Context, s *Step) (Proof, error) {
 	}
 	below, err := s.Host.Machine.MakeBelow(want.root)
 	if err != nil {
-		return Proof{}, fmt.Errorf("cannot open %s: %w", want.root, err)
+		return Proof{}, noLink(fmt.Errorf("cannot open %s: %w", want.root, err))
 	}
 	defer below.Close()
 	if err := below.Write(want.name, want.content, want.mode, int(want.uid), int(want.gid)); err != nil {
-		return Proof{}, fmt.Errorf("cannot write %s below %s: %w", want.name, want.root, err)
+		return Proof{}, noLink(fmt.Errorf("cannot write %s below %s: %w", want.name, want.root, err))
 	}
 	return want.proof(), nil
 }

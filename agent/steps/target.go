@@ -62,10 +62,12 @@ func roomOf(f *os.File) (int64, error) {
 	return int64(st.Bavail)*st.Bsize - keptFree, nil
 }
 
-// noLink gives a path that leads through a link its code.
+// noLink gives a path that leads through a link, a mount or a file its code.
 func noLink(err error) error {
-	if errors.Is(err, unix.ELOOP) || errors.Is(err, machine.ErrFUSE) || errors.Is(err, unix.ENOTDIR) {
-		return taskcatalog.Errorf(taskcatalog.CodePathRefused, "cannot write there: the path has a link, a file or a FUSE in it: %v", err)
+	for _, in := range []error{unix.ELOOP, unix.EXDEV, unix.ENOTDIR, unix.EISDIR, machine.ErrFUSE} {
+		if errors.Is(err, in) {
+			return taskcatalog.Errorf(taskcatalog.CodePathRefused, "cannot write there: the path has a link, a mount, or a file in it: %v", err)
+		}
 	}
 	return err
 }
