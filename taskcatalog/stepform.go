@@ -35,7 +35,8 @@ var (
 	stepPackage = regexp.MustCompile(StepPackagePattern)
 	stepUnit    = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]+\.(service|socket|timer)$`)
 	// noStepUnit are units that end the machine, open a way in, or are Hostler's or systemd's own.
-	noStepUnit  = regexp.MustCompile(`^(hostler|systemd-|dbus|debug-shell|emergency|rescue|getty|serial-getty|console-getty|user@|user-|ssh|initrd|kexec|polkit)`)
+	noStepUnit = regexp.MustCompile(`^(hostler|systemd-|dbus|debug-shell|emergency|rescue|getty|serial-getty|console-getty|container-getty|autovt|user@|user-|ssh|dropbear|` +
+		`initrd|kexec|polkit|networking|NetworkManager|ifup@|rc-local)`)
 	stepAccount = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
 )
 
@@ -49,14 +50,15 @@ var neverBelow = []string{"/etc/python", "/etc/perl", "/usr/local/share/perl", "
 // they decide who may do what. A file of a template would be a program otherwise. Hostler's own are among
 // them.
 var notWritable = []string{
-	"/etc/alternatives", "/etc/apparmor.d", "/etc/apt", "/etc/bash_completion.d", "/etc/binfmt.d", "/etc/ca-certificates", "/etc/cloud", "/etc/cron.d", "/etc/cron.daily",
+	"/etc/acpi", "/etc/alternatives", "/etc/apparmor.d", "/etc/apt", "/etc/audit", "/etc/bash_completion.d", "/etc/binfmt.d", "/etc/ca-certificates", "/etc/cloud", "/etc/cron.d", "/etc/cron.daily",
 	"/etc/cron.hourly", "/etc/cron.monthly", "/etc/cron.weekly", "/etc/cron.yearly", "/etc/dbus-1", "/etc/default", "/etc/dhcp", "/etc/dpkg",
 	"/etc/grub.d", "/etc/hostler", "/etc/hostler-agent", "/etc/init.d", "/etc/initramfs-tools", "/etc/kernel", "/etc/ld.so.conf.d",
-	"/etc/NetworkManager", "/etc/logrotate.d", "/etc/modprobe.d", "/etc/modules-load.d", "/etc/needrestart", "/etc/network",
+	"/etc/NetworkManager", "/etc/logrotate.d", "/etc/lvm", "/etc/mdadm", "/etc/modprobe.d", "/etc/modules-load.d", "/etc/needrestart", "/etc/network",
 	"/etc/networkd-dispatcher", "/etc/pam.d", "/etc/polkit-1", "/etc/ppp", "/etc/profile.d",
-	"/etc/rc0.d", "/etc/rc1.d", "/etc/rc2.d", "/etc/rc3.d", "/etc/rc4.d", "/etc/rc5.d", "/etc/rc6.d", "/etc/rcS.d", "/etc/rsyslog.d",
-	"/etc/security", "/etc/skel", "/etc/ssh", "/etc/ssl", "/etc/sssd", "/etc/sudoers.d", "/etc/sysctl.d", "/etc/systemd", "/etc/tmpfiles.d", "/etc/udev",
-	"/etc/update-motd.d", "/etc/xdg", "/opt/hostler", "/var/lib/cloud", "/var/lib/dkms", "/var/lib/dpkg", "/var/lib/extrausers", "/var/lib/hostler", "/var/lib/hostler-agent",
+	"/etc/rc0.d", "/etc/rc1.d", "/etc/rc2.d", "/etc/rc3.d", "/etc/rc4.d", "/etc/rc5.d", "/etc/rc6.d", "/etc/rcS.d", "/etc/resolvconf", "/etc/rsyslog.d",
+	"/etc/security", "/etc/skel", "/etc/smartmontools", "/etc/ssh", "/etc/ssl", "/etc/sssd", "/etc/sudoers.d", "/etc/sysctl.d", "/etc/systemd", "/etc/tmpfiles.d", "/etc/udev", "/etc/ufw",
+	"/etc/update-motd.d", "/etc/xdg", "/opt/hostler", "/usr/local/share/dbus-1", "/usr/local/share/polkit-1", "/var/cache/debconf",
+	"/var/lib/apt", "/var/lib/cloud", "/var/lib/dkms", "/var/lib/dpkg", "/var/lib/extrausers", "/var/lib/hostler", "/var/lib/hostler-agent",
 	"/var/lib/polkit-1", "/var/lib/systemd",
 }
 
