@@ -79,13 +79,25 @@ func (p *Pull) Run(ctx context.Context) (int64, error) {
 	if err := p.fetch(ctx); err != nil {
 		return 0, err
 	}
-	if got := fmt.Sprintf("sha256:%x", p.hash.Sum(nil)); got != p.Digest {
+	if p.digest() != p.Digest && p.st.Answers > 1 {
+		// The source may have changed between two answers, and named no version of its content.
+		if err := p.empty(); err != nil {
+			return 0, err
+		}
+		if err := p.fetch(ctx); err != nil {
+			return 0, err
+		}
+	}
+	if got := p.digest(); got != p.Digest {
 		_ = p.Checkpoint.Save([]byte("{}")) // the file is of no use, whatever the checkpoint says
 		return 0, taskcatalog.Errorf(taskcatalog.CodeDigestMismatch,
 			"the source has other content: %d bytes with the digest %s, and the plan names %s", p.st.Offset, got, p.Digest)
 	}
 	return p.st.Offset, nil
 }
+
+// digest is of what the file has.
+func (p *Pull) digest() string { return fmt.Sprintf("sha256:%x", p.hash.Sum(nil)) }
 
 // fetch repeats try until the content is there.
 func (p *Pull) fetch(ctx context.Context) error {
@@ -189,6 +201,7 @@ func (p *Pull) try(ctx context.Context, fresh bool) error {
 	if err := p.fits(next.total); err != nil {
 		return err
 	}
+	p.st.Answers++
 	return p.receive(ctx, resp, next)
 }
 

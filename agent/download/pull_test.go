@@ -79,6 +79,42 @@ func TestAChangedObjectIsNotMixed(t *testing.T) {
 	}
 }
 
+// A source without validators may change to a content of the same length: the digest shows it, and the content
+// is fetched whole once.
+func TestAMixOfTwoContentsIsFetchedWholeOnce(t *testing.T) {
+	for name, c := range map[string]struct {
+		wanted byte
+		code   taskcatalog.Code
+	}{
+		"the new content is wanted": {2, ""},
+		"neither is":                {3, taskcatalog.CodeDigestMismatch},
+	} {
+		for _, restart := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPuller(t, content(1, some))
+				p.ETag = ""
+				p.digest = digestOf(content(c.wanted, some))
+				if restart {
+					p.interrupt() // the checkpoint says what has fed the hash
+					p.Raw, p.Asked = content(2, some), nil
+				} else {
+					p.Faults = []http.HandlerFunc{p.CutAfter(1 << 20), func(http.ResponseWriter, *http.Request) {
+						p.Raw, p.Asked = content(2, some), nil
+						panic(http.ErrAbortHandler)
+					}}
+				}
+				_, err := p.run(t.Context())
+				if taskcatalog.CodeOf(err, "") != c.code || (err == nil) != (c.code == "") || !hasSuffix(p.Asked, " bytes=1048576- ", "/file  ") || len(p.Asked) != 2 {
+					t.Errorf("%s (after a restart: %v): %v, asked for %q", name, restart, err, p.Asked)
+				}
+				if got, err := os.ReadFile(p.file); c.code == "" && !bytes.Equal(got, p.Raw) {
+					t.Errorf("%s: the file has something else: %v", name, err)
+				}
+			})
+		}
+	}
+}
+
 // A checkpoint of bytes that are no longer in the file would end in a wrong digest.
 func TestAPullThatIsKilledAfterItBeganAnewGoesOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

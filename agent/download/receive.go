@@ -46,7 +46,7 @@ func (p *Pull) open() error {
 // empty begins anew. The checkpoint is saved first: the present one is of bytes that go.
 func (p *Pull) empty() error {
 	p.hash.Reset()
-	p.st.Offset, p.st.Total, p.st.Validator = 0, -1, ""
+	p.st.Offset, p.st.Total, p.st.Validator, p.st.Answers = 0, -1, "", 0
 	if err := p.save(); err != nil {
 		return Lasting(err)
 	}

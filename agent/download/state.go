@@ -29,6 +29,8 @@ type state struct {
 	// Validator names the version of the content at the source: a strong ETag, or a Last-Modified.
 	Validator string `json:"validator,omitempty"`
 	Hash      []byte `json:"hash"` // its state at the offset
+	// Answers is how many answers have fed the hash: two may be of two contents.
+	Answers int `json:"answers,omitempty"`
 }
 
 // resume returns the saved state and its hash if the state is of this content in this file.
@@ -41,6 +43,9 @@ func resume(saved []byte, digest string, info fs.FileInfo) (state, hash.Hash, bo
 	}
 	if sum.(encoding.BinaryUnmarshaler).UnmarshalBinary(st.Hash) != nil {
 		return st, nil, false
+	}
+	if st.Offset > 0 {
+		st.Answers = max(st.Answers, 1) // an earlier version did not count them
 	}
 	return st, sum, true
 }
