@@ -247,6 +247,10 @@ func (c *Chains) giveBack(ctx context.Context, r *run, a broker.Allocation) erro
 	return nil
 }
 
+// takesNode is the first stage of a turnover. A turnover may end in it without having touched the node: it
+// finds the account's allocation live, and a person cancels it.
+const takesNode = "disable_node"
+
 func (c *Chains) giveNodeBack(ctx context.Context, r *run, a broker.Allocation, nodeID string, holder *chain.Record) error {
 	account, err := c.Records.Account(ctx, a, nodeID)
 	if err != nil {
@@ -258,7 +262,7 @@ func (c *Chains) giveNodeBack(ctx context.Context, r *run, a broker.Allocation, 
 		return nil
 	}
 	switch {
-	case holder != nil && turnsOver(holder):
+	case holder != nil && turnsOver(holder) && holder.Stage != takesNode:
 		return nil
 	case holder != nil:
 		return chain.Again(soon, "run %s has node %s, and is %s", holder.ID, nodeID, holder.Status)
