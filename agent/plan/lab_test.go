@@ -61,6 +61,7 @@ type lab struct {
 func newLab(t *testing.T) *lab {
 	h, dir := hosttest.Box(t)
 	l := &lab{T: t, host: h, dir: dir, systemd: h.Systemd.(*hosttest.Systemd), book: newBook(), kinds: map[string]steps.Kind{}}
+	l.systemd.Obeys = true
 	l.mint = func(string, string) ([]byte, error) { return nil, errors.New("nothing is minted here") }
 	return l
 }

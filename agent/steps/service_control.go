@@ -1,10 +1,14 @@
 package steps
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/hostler/hostler/taskcatalog"
 )
+
+// CodeUnitState: systemd has done what it was asked, and the unit is not as the action leaves it.
+const CodeUnitState taskcatalog.Code = "unit_state"
 
 // unitControlled reports whether the unit already is as the action leaves it. Nothing proves a
 // restart: a unit that runs may be the one from before.
@@ -13,13 +17,18 @@ func unitControlled(ctx context.Context, s *Step) (Proof, bool, error) {
 	if action == "restart" {
 		return Proof{}, false, nil
 	}
+	return unitIs(ctx, s, action)
+}
+
+// unitIs reports whether the unit is as an action leaves it.
+func unitIs(ctx context.Context, s *Step, action string) (Proof, bool, error) {
 	state, err := s.Host.Systemd.State(ctx, s.Args.Text("unit"))
 	if err != nil {
 		return Proof{}, false, err
 	}
 	var done bool
 	switch action {
-	case "start":
+	case "start", "restart":
 		done = state.Active == "active"
 	case "stop":
 		done = state.Active == "inactive" || state.Active == "failed"
@@ -28,10 +37,11 @@ func unitControlled(ctx context.Context, s *Step) (Proof, bool, error) {
 	case "disable":
 		done = state.Enabled == "disabled"
 	}
-	return Proof{Message: s.Args.Text("unit") + " is " + state.Active + ", " + state.Enabled}, done, nil
+	return Proof{Message: s.Args.Text("unit") + " is " + state.Active + ", " + cmp.Or(state.Enabled, "without a file")}, done, nil
 }
 
-// controlUnit asks systemd. The end of systemd's job is the proof.
+// controlUnit asks systemd, and looks at the unit then. A job ends well also where a condition of the
+// unit does not hold, and a unit without an [Install] section is enabled without effect.
 func controlUnit(ctx context.Context, s *Step) (Proof, error) {
 	unit, action, systemd := s.Args.Text("unit"), s.Args.Text("action"), s.Host.Systemd
 	var err error
@@ -53,5 +63,12 @@ func controlUnit(ctx context.Context, s *Step) (Proof, error) {
 	default:
 		err = taskcatalog.Errorf(taskcatalog.CodePlanInvalid, "%s is no action on a unit", action)
 	}
-	return Proof{Message: unit + ": " + action}, err
+	if err != nil {
+		return Proof{}, err
+	}
+	proof, done, err := unitIs(ctx, s, action)
+	if err == nil && !done {
+		err = taskcatalog.Errorf(CodeUnitState, "systemd has ended the job %s, and %s (systemctl status %s says why)", action, proof.Message, unit)
+	}
+	return proof, err
 }

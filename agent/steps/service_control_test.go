@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hostler/hostler/agent/host/hosttest"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 func TestAUnitIsControlledAndItsStateIsTheProof(t *testing.T) {
@@ -28,12 +29,26 @@ func TestAUnitIsControlledAndItsStateIsTheProof(t *testing.T) {
 		h, _ := hosttest.Box(t)
 		d := h.Systemd.(*hosttest.Systemd)
 		d.On, d.Enabled = map[string]bool{unit: c.on}, map[string]bool{unit: c.enabled}
+		d.Obeys = true
 		s := aStep(t, h, "service.control", Args{"unit": unit, "action": c.action})
 		if look(t, s) != c.done || len(d.Asked) > 0 {
 			t.Errorf("%+v: done is %t, and systemd was asked %q", c, !c.done, d.Asked)
 		}
 		if _, err := do(t, s); err != nil || !slices.Equal(d.Asked, c.asks) {
 			t.Errorf("%+v: systemd was asked %q: %v", c, d.Asked, err)
+		}
+	}
+}
+
+// A start whose condition does not hold, and an enable of a unit that is static, end well.
+func TestAUnitThatIsNotAsTheActionLeavesItFailsTheStep(t *testing.T) {
+	const unit = "demo.service"
+	for _, action := range []string{"start", "stop", "restart", "enable", "disable"} {
+		h, _ := hosttest.Box(t)
+		d := h.Systemd.(*hosttest.Systemd)
+		d.On, d.Enabled = map[string]bool{unit: action == "stop"}, map[string]bool{unit: action == "disable"}
+		if _, err := do(t, aStep(t, h, "service.control", Args{"unit": unit, "action": action})); taskcatalog.CodeOf(err, "") != CodeUnitState {
+			t.Errorf("%s: %v", action, err)
 		}
 	}
 }

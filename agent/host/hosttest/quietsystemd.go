@@ -19,7 +19,9 @@ type Systemd struct {
 	Runs     map[string]host.UnitRun
 	On       map[string]bool
 	Enabled  map[string]bool
-	Main     map[string]int // main processes
+	// Obeys: what is asked of a unit shows in On and Enabled.
+	Obeys bool
+	Main  map[string]int // main processes
 	// files are the files of each unit: first the defining file, then additions. Without an entry a
 	// unit is the file below /usr/lib.
 	UnitFiles map[string][]string
@@ -27,16 +29,31 @@ type Systemd struct {
 
 func (s *Systemd) Ask(what string) error { s.Asked = append(s.Asked, what); return nil }
 
-func (s *Systemd) Stop(_ context.Context, unit string) error { return s.Ask("stop " + unit) }
+// obey asks, and shows the new state of the unit if it obeys.
+func (s *Systemd) obey(what, unit string, states *map[string]bool, is bool) error {
+	if s.Obeys {
+		if *states == nil {
+			*states = map[string]bool{}
+		}
+		(*states)[unit] = is
+	}
+	return s.Ask(what + " " + unit)
+}
+
+func (s *Systemd) Stop(_ context.Context, unit string) error {
+	return s.obey("stop", unit, &s.On, false)
+}
 
 func (s *Systemd) Start(_ context.Context, unit string) error {
 	if s.OnStart != nil {
 		return errors.Join(s.Ask("start "+unit), s.OnStart(unit))
 	}
-	return s.Ask("start " + unit)
+	return s.obey("start", unit, &s.On, true)
 }
 
-func (s *Systemd) Restart(_ context.Context, unit string) error { return s.Ask("restart " + unit) }
+func (s *Systemd) Restart(_ context.Context, unit string) error {
+	return s.obey("restart", unit, &s.On, true)
+}
 
 func (s *Systemd) Reboot(context.Context) error {
 	if s.OnReboot != nil {
@@ -60,7 +77,9 @@ func (s *Systemd) Active(_ context.Context, unit string) (bool, error) { return 
 
 func (s *Systemd) MainPID(_ context.Context, unit string) (int, error) { return s.Main[unit], nil }
 
-func (s *Systemd) Enable(_ context.Context, unit string) error { return s.Ask("enable " + unit) }
+func (s *Systemd) Enable(_ context.Context, unit string) error {
+	return s.obey("enable", unit, &s.Enabled, true)
+}
 
 func (s *Systemd) LastRun(_ context.Context, unit string) (host.UnitRun, error) {
 	return s.Runs[unit], nil
@@ -75,7 +94,9 @@ func (s *Systemd) Files(_ context.Context, unit string) (string, []string, error
 
 func (s *Systemd) Reload(context.Context) error { return s.Ask("reload") }
 
-func (s *Systemd) Disable(_ context.Context, unit string) error { return s.Ask("disable " + unit) }
+func (s *Systemd) Disable(_ context.Context, unit string) error {
+	return s.obey("disable", unit, &s.Enabled, false)
+}
 
 func (s *Systemd) Sessions(context.Context, uint32) (int, error) { return 0, nil }
 
