@@ -83,6 +83,13 @@ func (o *Operation) step(ctx context.Context, i int) error {
 	if !known || done.Digest != digest || s.Rerun && !here {
 		return o.carryOut(ctx, i)
 	}
+	if !here {
+		if still, err := o.stillDone(ctx, i); err != nil {
+			return err
+		} else if !still {
+			return o.carryOut(ctx, i)
+		}
+	}
 	o.outputs[s.ID] = done.Row.Output
 	if !here && len(o.rowsOf(s.ID)) == 0 {
 		row := done.Row
@@ -90,6 +97,33 @@ func (o *Operation) step(ctx context.Context, i int) error {
 		o.record.Rows = append(o.record.Rows, host.OperationRow{OperationStep: row})
 	}
 	return nil
+}
+
+// stillDone reports whether the node still proves what an earlier task did, for a kind that proves it.
+// It mints no secret: a proof needs none.
+func (o *Operation) stillDone(ctx context.Context, i int) (bool, error) {
+	s := &o.Plan.Steps[i]
+	kind, _ := o.Kinds(s.Kind)
+	if rows := o.rowsOf(s.ID); kind.Look != nil && len(rows) > 0 {
+		return rows[0].Earlier, nil // this task has looked, and a former process of the agent may have begun the step
+	}
+	if kind.Look == nil || kind.Event != nil && kind.Event(s) {
+		return true, nil
+	}
+	if err := ended(ctx); err != nil {
+		return false, err
+	}
+	args := steps.Args{}
+	for name, v := range s.With {
+		if _, secret := o.secretOf(v); !secret {
+			args[name] = o.value(v)
+		}
+	}
+	_, err := o.try(ctx, i, args, true) // only looks
+	if errors.Is(err, host.ErrStuck) {
+		return false, err
+	}
+	return err == nil, ended(ctx)
 }
 
 // maxPause is the greatest pause between two attempts.

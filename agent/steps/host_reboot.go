@@ -54,3 +54,6 @@ func reboot(ctx context.Context, s *Step) (Proof, error) {
 	<-ctx.Done()
 	return Proof{}, fmt.Errorf("the machine has not gone down: %w", context.Cause(ctx))
 }
+
+// always says of each step host.reboot that a later task does not do it again.
+func always(*taskcatalog.PlannedStep) bool { return true }

@@ -20,6 +20,9 @@ func unitControlled(ctx context.Context, s *Step) (Proof, bool, error) {
 	return unitIs(ctx, s, action)
 }
 
+// restarts reports whether the step restarts a unit.
+func restarts(s *taskcatalog.PlannedStep) bool { return s.With["action"].Literal == "restart" }
+
 // unitIs reports whether the unit is as an action leaves it.
 func unitIs(ctx context.Context, s *Step, action string) (Proof, bool, error) {
 	state, err := s.Host.Systemd.State(ctx, s.Args.Text("unit"))

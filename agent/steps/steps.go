@@ -70,6 +70,9 @@ type Kind struct {
 	// Look returns the proof and true if the node proves that the step is done. It changes nothing.
 	// Nil: nothing on the node proves that.
 	Look func(ctx context.Context, s *Step) (Proof, bool, error)
+	// Event reports whether a planned step is an event, such as a restart, that Look cannot find later.
+	// Nil: none is.
+	Event func(s *taskcatalog.PlannedStep) bool
 	// Do carries the step out. An error is a *taskcatalog.Error with its own code, or any other error,
 	// which gets the code handler_failed. Codes that no second attempt can mend end the step: Final.
 	Do func(ctx context.Context, s *Step) (Proof, error)
@@ -82,13 +85,13 @@ var kinds = map[string]Kind{
 	"artifact.verify":             {Look: verified, Do: verify},
 	"credential.mint":             {Do: mintCredential},
 	"health.check":                {Check: checkHealthTarget, Do: health},
-	"host.reboot":                 {Look: rebooted, Do: reboot},
+	"host.reboot":                 {Look: rebooted, Event: always, Do: reboot},
 	"gpu.driver.validate":         {Do: checkGPU},
 	"gpu.runtime.check":           {Do: checkGPU},
 	"gpu.fabric.verify":           {Do: checkGPU},
 	"gpu.container_runtime.check": {Do: checkGPU},
 	"file.render":                 {Check: checkTemplate, Look: renderedFile, Do: renderFile},
-	"service.control":             {Look: unitControlled, Do: controlUnit},
+	"service.control":             {Look: unitControlled, Event: restarts, Do: controlUnit},
 	CommandKind:                   {Check: checkCommand, Do: runCommand},
 	"network.fabric.verify":       {Do: verifyFabric},
 	"package.install":             {Look: lookPackages, Do: installPackages},
