@@ -39,7 +39,7 @@ func TestAnOperationGoesOnAfterItHasRestartedTheMachine(t *testing.T) {
 				l.systemdOf().OnReboot = func() error { return nil }
 				p := l.start()
 				q := l.broker.Enqueue(l.nodeID(p), "operation.run", anOperation)
-				l.until("the machine is asked to restart", func() bool { return strings.Contains(strings.Join(l.systemdOf().Asked, " "), "reboot") })
+				l.until("the machine is asked to restart", func() bool { return l.systemdOf().HasAsked("reboot") })
 				hosttest.Put(t, l.config.Machine.Dir(), "proc/sys/kernel/random/boot_id", "another boot\n")
 				end(p)
 				l.start()
@@ -82,7 +82,7 @@ func TestAnOperationThatIsCanceledTellsWhatItDid(t *testing.T) {
 			`"kind":"host.reboot","timeout_seconds":900,"attempts":1`, 1)
 		plan = strings.Replace(plan, `{"from":"steps.one"}`, "2", 1)
 		q := l.broker.Enqueue(l.nodeID(p), "operation.run", plan)
-		l.until("the machine is asked to restart", func() bool { return strings.Contains(strings.Join(l.systemdOf().Asked, " "), "reboot") })
+		l.until("the machine is asked to restart", func() bool { return l.systemdOf().HasAsked("reboot") })
 		l.broker.Cancel(q)
 		r := l.broker.Wait(q, time.Hour)
 		wantResult(t, r, taskcatalog.OutcomeCanceled, taskcatalog.CodeCanceled)

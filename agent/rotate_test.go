@@ -416,8 +416,16 @@ func TestARotationUsesNoTokenThatLiesAround(t *testing.T) {
 
 func TestEachProcessPollsUnderAnIDOfItsOwn(t *testing.T) {
 	inBubble(t, func(l *lab) {
+		var mu sync.Mutex
 		seen := map[string]bool{}
+		ids := func() int {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(seen)
+		}
 		l.broker.Before = func(_ http.ResponseWriter, r *http.Request) bool {
+			mu.Lock()
+			defer mu.Unlock()
 			if strings.HasSuffix(r.URL.Path, "/tasks/wait") {
 				seen[r.Header.Get(wire.HeaderInstance)] = true
 			} else if r.Header.Get(wire.HeaderInstance) != "" {
@@ -430,8 +438,8 @@ func TestEachProcessPollsUnderAnIDOfItsOwn(t *testing.T) {
 			l.works(p)
 			l.works(p)
 			p.quit()
-			if len(seen) != n {
-				t.Errorf("%d ids after %d processes", len(seen), n)
+			if ids() != n {
+				t.Errorf("%d ids after %d processes", ids(), n)
 			}
 		}
 	})

@@ -26,7 +26,7 @@ func Jail(t *testing.T) bool {
 			t.Fatal(err)
 		}
 		cmd := exec.Command(self, "-test.run=^"+t.Name()+"$", "-test.v")
-		cmd.Env = append(os.Environ(), mark+"="+t.Name(), "HOSTLER_TEST_ROOT="+t.TempDir())
+		cmd.Env = append(os.Environ(), mark+"="+t.Name(), "HOSTLER_TEST_ROOT="+t.TempDir(), "TMPDIR=/") // of the child's own root
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNET,
 			Pdeathsig:  syscall.SIGKILL,

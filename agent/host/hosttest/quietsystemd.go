@@ -3,7 +3,9 @@ package hosttest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog/hwsync"
@@ -11,6 +13,7 @@ import (
 
 // Systemd has no sessions and no units; it records the requests.
 type Systemd struct {
+	mu    sync.Mutex // guards Asked; a test that reads it while an agent works uses HasAsked
 	Asked []string
 	// start returns the result of starting a unit; nil: the unit runs.
 	OnStart func(unit string) error
@@ -27,7 +30,20 @@ type Systemd struct {
 	UnitFiles map[string][]string
 }
 
-func (s *Systemd) Ask(what string) error { s.Asked = append(s.Asked, what); return nil }
+// Ask records a request.
+func (s *Systemd) Ask(what string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.Asked = append(s.Asked, what)
+	return nil
+}
+
+// HasAsked reports whether a request was made.
+func (s *Systemd) HasAsked(what string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Contains(s.Asked, what)
+}
 
 // obey asks, and shows the new state of the unit if it obeys.
 func (s *Systemd) obey(what, unit string, states *map[string]bool, is bool) error {

@@ -32,7 +32,7 @@ func System(t *testing.T) bool {
 		self, err := os.Executable()
 		OK(t, err)
 		cmd := exec.Command(self, "-test.run=^"+t.Name()+"$", "-test.v")
-		cmd.Env = append(os.Environ(), mark+"="+t.Name(), "HOSTLER_TEST_ROOT="+t.TempDir())
+		cmd.Env = append(os.Environ(), mark+"="+t.Name(), "HOSTLER_TEST_ROOT="+t.TempDir(), "TMPDIR=/tmp")
 		cmd.SysProcAttr = &syscall.SysProcAttr{
 			Cloneflags: syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWIPC | syscall.CLONE_NEWNET,
 			Pdeathsig:  syscall.SIGKILL,
