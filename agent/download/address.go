@@ -57,6 +57,20 @@ func forbiddenAddress(ip netip.Addr) bool {
 	return false
 }
 
+// CheckService refuses an address (IP:PORT) at which no service of a site is: link-local, metadata, multicast
+// and reserved addresses. Loopback is permitted. It is for connections that look whether a service answers.
+func CheckService(address string) error {
+	to, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return taskcatalog.Errorf(taskcatalog.CodeSourceRefused, "the target has no address of the internet protocol")
+	}
+	if ip := to.Addr().Unmap().WithZone(""); !ip.IsLoopback() && forbiddenAddress(ip) {
+		return taskcatalog.Errorf(taskcatalog.CodeSourceRefused,
+			"the target leads to %s, where no service is checked: a link-local, multicast or metadata address", ip)
+	}
+	return nil
+}
+
 // Own returns addresses that no artifact comes from: the broker's.
 type Own func(context.Context) ([]netip.Addr, error)
 

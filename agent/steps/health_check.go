@@ -11,10 +11,12 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hostler/hostler/agent/download"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -54,6 +56,9 @@ func health(ctx context.Context, s *Step) (Proof, error) {
 	defer cancel()
 	target := s.Args.Text("target")
 	message, err := healthChecks[s.Args.Text("check")].look(ctx, s, target)
+	if refused, is := errors.AsType[*taskcatalog.Error](err); is {
+		return Proof{}, refused
+	}
 	if err != nil {
 		return Proof{}, taskcatalog.Errorf(CodeUnhealthy, "%s: %v", target, err)
 	}
@@ -71,10 +76,22 @@ func isAddress(target string) error {
 	return nil
 }
 
+// dialer checks the address of each connection, after DNS: the agent has rights that a metadata service
+// would give away.
+var dialer = &net.Dialer{Control: func(_, address string, _ syscall.RawConn) error { return download.CheckService(address) }}
+
+// unanswered describes a failed connection without a text of the other side, or of the site's names.
+func unanswered(err error) error {
+	if refused, is := errors.AsType[*taskcatalog.Error](err); is {
+		return refused
+	}
+	return errors.New("it " + download.Cause(err))
+}
+
 func portAccepts(ctx context.Context, _ *Step, target string) (string, error) {
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", target)
+	c, err := dialer.DialContext(ctx, "tcp", target)
 	if err != nil {
-		return "", err
+		return "", unanswered(err)
 	}
 	return "accepts", c.Close()
 }
@@ -90,7 +107,7 @@ func isURL(target string) error {
 // urlAnswers gets a URL. A redirect is followed nowhere, and no proxy of the environment is asked.
 func urlAnswers(ctx context.Context, _ *Step, target string) (string, error) {
 	client := &http.Client{
-		Transport:     &http.Transport{DisableKeepAlives: true, MaxResponseHeaderBytes: healthBytes},
+		Transport:     &http.Transport{DialContext: dialer.DialContext, DisableKeepAlives: true, MaxResponseHeaderBytes: healthBytes},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
@@ -99,14 +116,14 @@ func urlAnswers(ctx context.Context, _ *Step, target string) (string, error) {
 	}
 	answer, err := client.Do(r)
 	if err != nil {
-		return "", err
+		return "", unanswered(err)
 	}
 	defer func() { _ = answer.Body.Close() }()
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
 		return "", fmt.Errorf("it answers %d", answer.StatusCode)
 	}
 	if _, err := io.Copy(io.Discard, io.LimitReader(answer.Body, healthBytes)); err != nil {
-		return "", err
+		return "", unanswered(err)
 	}
 	return fmt.Sprintf("answers %d", answer.StatusCode), nil
 }

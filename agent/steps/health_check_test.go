@@ -87,3 +87,36 @@ func TestTheTargetOfAHealthCheckHasAForm(t *testing.T) {
 		}
 	}
 }
+
+// A check by root reaches no metadata service, and repeats no text of the other side.
+func TestAHealthCheckGivesNothingAway(t *testing.T) {
+	h, _ := hosttest.Box(t)
+	for target, check := range map[string]string{
+		"169.254.169.254:80": "tcp", "[fe80::1%lo]:80": "tcp", "[::ffff:169.254.169.254]:80": "tcp", "224.0.0.1:80": "tcp",
+		"http://169.254.169.254/latest/meta-data": "http", "http://[fd00:ec2::254]/": "http",
+	} {
+		_, err := do(t, aStep(t, h, "health.check", Args{"check": check, "target": target}))
+		if taskcatalog.CodeOf(err, "") != taskcatalog.CodeSourceRefused {
+			t.Errorf("%s: %v", target, err)
+		}
+	}
+	other, err := net.Listen("tcp", "127.0.0.1:0")
+	hosttest.OK(t, err)
+	defer other.Close()
+	go func() {
+		for {
+			c, err := other.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = c.Write([]byte("planted-banner\r\n\r\n"))
+			_ = c.Close()
+		}
+	}()
+	for _, target := range []string{"http://" + other.Addr().String(), "http://planted-banner.invalid/"} {
+		_, err := do(t, aStep(t, h, "health.check", Args{"check": "http", "target": target}))
+		if err == nil || strings.Contains(strings.Replace(err.Error(), target, "", 1), "planted-banner") {
+			t.Errorf("%s: %v", target, err)
+		}
+	}
+}
