@@ -145,9 +145,28 @@ func (c *checker) template(part string, s Step) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(s.With["values"].Table)) {
+		c.rendered(strings.TrimSuffix(part, "template")+"values/"+name, s.With["values"].Table[name].From)
 		c.given(strings.TrimSuffix(part, "template")+"values/"+name, s.With["values"].Table[name].From)
 		if !named[name] {
 			c.Refuse(strings.TrimSuffix(part, "template")+"values/"+name, CodeUnusedInput, "the template does not name %s", profiles.Quote(name))
 		}
+	}
+}
+
+// rendered refuses a text of an input that may have any character: within a file, a quote or a '#' can end the
+// value and begin another one.
+func (c *checker) rendered(part, from string) {
+	name, input := strings.CutPrefix(from, "inputs.")
+	p, known := c.d.Inputs.Properties[name]
+	if !input || !known {
+		return
+	}
+	text, bound := p.Type == "string", p.Pattern != "" || p.Enum != nil
+	if p.Items != nil {
+		text, bound = true, p.Items.Pattern != "" || p.Items.Enum != nil
+	}
+	if text && !bound {
+		c.Refuse(part, CodeInputUnbounded, "input %s goes into a file, and needs a pattern or an enum of the characters that the file can hold",
+			profiles.Quote(name))
 	}
 }

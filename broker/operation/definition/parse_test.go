@@ -141,6 +141,7 @@ var refusals = []struct {
 	{"a credential for what is not listed", "scope: {from: inputs.bucket}", "scope: models", 22, CodeSourceNotListed},
 	{"a value that may be left out", "required: [digest, name, port, bucket]", "required: [digest, name, port]", 22, CodeOptionalInput},
 	{"a value of a template that may be left out", "required: [digest, name, port, bucket]", "required: [digest, name, bucket]", 41, CodeOptionalInput},
+	{"any text in a file", `values: {port: {from: inputs.port}}`, `values: {port: {from: inputs.bucket}}`, 41, CodeInputUnbounded},
 	{"a fact without a value", "gpu.vendor: [nvidia]", "gpu.vendor: []", 8, profiles.CodeOutOfBounds},
 	{"a list with a list", "from: s3", "from: [a, [b]]", 28, CodeWrongValue},
 	{"a value beyond the command's bound", "args: {port: {from: inputs.port}}", "args: {port: 99999}", 47, CodeWrongValue},
@@ -254,4 +255,17 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("it does not read back (%v): %s", err, raw)
 		}
 	})
+}
+
+// Whoever calls an operation chooses no file and no unit to be looked for on the node.
+func TestACallerLooksForNothingOnTheNode(t *testing.T) {
+	for check, refused := range map[string]bool{"file": true, "unit": true, "tcp": false, "http": false} {
+		text := "operation: demo.look\nversion: v1\nsummary: look\nbackend_type: node_agent\nsafety: forced\ntargets: [node]\ndeadline_seconds: 60\n" +
+			"inputs: {type: object, required: [what], properties: {what: {type: string, maxLength: 100}}}\n" +
+			"steps:\n  - {id: look, kind: health.check, timeout_seconds: 10, with: {check: " + check + ", target: {from: inputs.what}}}\n"
+		_, problems := Parse(profiles.File{Name: "look.yaml", Text: []byte(text)})
+		if got := len(problems) == 1 && problems[0].Code == CodeFixedArgument; got != refused || !refused && len(problems) > 0 {
+			t.Errorf("%s: %v", check, problems)
+		}
+	}
 }

@@ -57,6 +57,17 @@ func (c *checker) step(i int) {
 	if s.Kind == "file.render" {
 		c.template(part, s)
 	}
+	if s.Kind == "health.check" {
+		c.health(part, s)
+	}
+}
+
+// health refuses a caller's choice of what is looked for on the node itself: the answer would tell which files
+// and units it has.
+func (c *checker) health(part string, s Step) {
+	if check := s.With["check"].Literal; (check == "file" || check == "unit") && s.With["target"].From != "" {
+		c.Refuse(part+"/with/target", CodeFixedArgument, "the definition itself must give the target of a %s check: no input and no step may", check)
+	}
 }
 
 // argument checks that a value fits the argument of step i.
