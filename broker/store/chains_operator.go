@@ -68,6 +68,9 @@ func (t *tx) act(ctx context.Context, was chain.Record, c chain.Change) (chain.R
 		if err := t.tellOf(ctx, c); err != nil {
 			return r, err
 		}
+		if err := t.cancelOperationOf(ctx, r); err != nil {
+			return r, err
+		}
 	}
 	_, err := t.ExecContext(ctx, `UPDATE chain_runs SET asked = $1, asked_by = $2, asked_reason = $3 WHERE id = $4`, string(r.Asked),
 		r.AskedBy, r.AskedCause, r.ID)

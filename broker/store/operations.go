@@ -241,6 +241,24 @@ func (db *DB) CancelOperation(ctx context.Context, actor broker.Actor, id, reaso
 	return o, err
 }
 
+// cancelOperationOf ends the operation of a run that a person ended before the run began: no stage does.
+func (t *tx) cancelOperationOf(ctx context.Context, r chain.Record) error {
+	if r.Kind != broker.OperationKind || !r.Status.Ended() {
+		return nil
+	}
+	o, err := operation(ctx, t, strings.TrimPrefix(r.Subject, "operation/"), t.ForUpdate())
+	if err != nil || o.RunID != r.ID || o.Status.Ended() {
+		return err
+	}
+	entry := workerEntry(o)
+	o.CanceledBy, o.CancelReason = r.AskedBy, r.AskedCause
+	if err := broker.TransitionOperation(o, broker.OperationCanceled, broker.OperationWorker); err != nil {
+		return err
+	}
+	o.Status, o.Code, o.EndedAt = broker.OperationCanceled, string(taskcatalog.CodeCanceled), t.clock()
+	return t.saveOperation(ctx, o, entry)
+}
+
 // startOperation notes that the task of an operation is on its nodes.
 func (t *tx) startOperation(ctx context.Context, r chain.Record, id string) error {
 	o, err := t.operationOf(ctx, r, id)

@@ -394,15 +394,17 @@ func TestACancelEndsAnOperationOnce(t *testing.T) {
 			t.Errorf("audited %q", got)
 		}
 
-		// The run was cancelled before it began: nobody else ends the operation.
+		// The run was cancelled before it began: the operation ends with it.
 		o = s.begun(s.onLab())
 		_, err := s.engine.Act(s.Context(), chain.Order{ID: runID(o.ID, 1), Actor: chain.Actor{Name: "ada"}, Action: chain.Cancel, Reason: "no"})
 		s.ok(err)
 		s.settle()
-		s.stands(o.ID, broker.OperationQueued, 1, "")
-		_, err = s.db.CancelOperation(s.Context(), broker.Actor{Name: "eve"}, o.ID, "enough")
+		if got := s.stands(o.ID, broker.OperationCanceled, 1, "canceled"); got.CanceledBy != "ada" || got.CancelReason != "no" {
+			t.Errorf("%+v", got)
+		}
+		_, err = s.db.CancelOperation(s.Context(), broker.Actor{Name: "eve"}, o.ID, "enough") // it stays as it is
 		s.ok(err)
-		s.stands(o.ID, broker.OperationCanceled, 1, "canceled")
+		s.begun(s.onLab()) // nothing of it holds the nodes
 	})
 }
 
