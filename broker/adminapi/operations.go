@@ -212,9 +212,19 @@ func (a *API) onOperation(
 	return &out, nil
 }
 
-// cancelOperationOf asks for the end of an operation. One that has ended stays as it is.
+// cancelOperationOf asks for the end of an operation. One that has ended stays as it is. The tasks are withdrawn
+// at once: the operation's run does that, too, and may be held by a freeze of its site.
 func (a *API) cancelOperationOf(ctx context.Context, o broker.Operation, reason string) (broker.Operation, error) {
-	return a.c.DB.CancelOperation(ctx, callerOf(ctx).actor(), o.ID, taskcatalog.Clean(reason, 500))
+	o, err := a.c.DB.CancelOperation(ctx, callerOf(ctx).actor(), o.ID, taskcatalog.Clean(reason, 500))
+	if err != nil || o.Status.Ended() {
+		return o, err
+	}
+	for _, node := range o.NodeIDs {
+		if _, err := a.c.Operations.Withdraw(ctx, node, o.RunID, "operation "+o.ID+" was cancelled"); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
 }
 
 // retryOperationOf begins the next attempt of an operation.
