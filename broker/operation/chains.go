@@ -214,7 +214,8 @@ func (c *Chains) cancelled(ctx context.Context, r *run, o broker.Operation) erro
 // place counts the nodes of the operation from 1.
 const ProgressEvent = "operation.progress"
 
-// tell announces the present step of a task, once.
+// tell announces a step of a task when the node comes to it. A node that goes back, or says another status, is
+// not heard again: a hostile one could fill the outbox.
 func (c *Chains) tell(r *run, o broker.Operation, node string, k broker.Task) {
 	p := k.Progress
 	if p == nil {
@@ -225,15 +226,14 @@ func (c *Chains) tell(r *run, o broker.Operation, node string, k broker.Task) {
 		return // between two steps, or not a step of the plan
 	}
 	status := taskcatalog.Clean(p.StepStatus, 32)
-	now := strconv.Itoa(i) + "/" + status
-	if r.State.Told[node] == now {
+	if last, _ := strconv.Atoi(r.State.Told[node]); i < last {
 		return
 	}
 	r.State.Told = maps.Clone(r.State.Told)
 	if r.State.Told == nil {
 		r.State.Told = map[string]string{}
 	}
-	r.State.Told[node] = now
+	r.State.Told[node] = strconv.Itoa(i + 1)
 	r.Publish(chain.Message{Type: ProgressEvent, Subject: "operation/" + o.ID, Data: map[string]any{
 		"operation_id": o.ID, "correlation_id": o.CorrelationID, "project_id": o.ProjectID, "place": slices.Index(o.NodeIDs, node) + 1,
 		"current_step_index": i + 1, "total_steps": len(o.Plan.Steps), "current_step_name": o.Plan.Steps[i].ID, "step_status": status,

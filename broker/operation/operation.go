@@ -21,7 +21,7 @@ type Work struct {
 	// Code and Message say why the tasks are withdrawn, or were never requested.
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Told are the steps that were announced last, by node.
+	// Told counts the steps that were announced, by node.
 	Told map[string]string `json:"told,omitempty"`
 }
 

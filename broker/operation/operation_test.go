@@ -252,7 +252,7 @@ func TestARetryIsANewTaskOfTheSamePlan(t *testing.T) {
 	}
 }
 
-// Each step is announced once a status, by its place and without its node; what is no step of the plan is not.
+// Each step is announced once, by its place and without its node; what is no step of the plan is not.
 func TestProgressIsAnnouncedOnceAStep(t *testing.T) {
 	w := newWorld(t, "n-secret")
 	looks := 0
@@ -266,6 +266,8 @@ func TestProgressIsAnnouncedOnceAStep(t *testing.T) {
 			k.Progress = &broker.Progress{CurrentStepName: "../../etc", StepStatus: "running"}
 		case looks < 8:
 			k.Progress = &broker.Progress{CurrentStepName: "runtime", StepStatus: "run\x1b[2Jning", StepPercent: 900}
+		case looks < 30: // it goes to and fro
+			k.Progress = &broker.Progress{CurrentStepName: []string{"driver", "runtime"}[looks%2], StepStatus: fmt.Sprint(looks)}
 		default:
 			succeed(k)
 		}
