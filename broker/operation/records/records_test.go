@@ -184,6 +184,12 @@ func (s *site) stock() {
 	}
 	s.project, err = s.db.Project(s.Context(), broker.Place{}, "p-1")
 	s.ok(err)
+	d := parsed(s)
+	content, err := d.Encode()
+	s.ok(err)
+	s.ok(s.db.ShipOperationDefinitions(s.Context(), []broker.OperationDefinition{
+		{Operation: d.Operation, Version: d.Version, Summary: d.Summary, Digest: d.Digest(), Content: content},
+	}))
 	for i := range 2 {
 		s.join(fmt.Sprintf("n-%d", i))
 	}
@@ -375,6 +381,24 @@ func TestARetryGoesOnWithTheSamePlan(t *testing.T) {
 		if len(rows) != 4 || rows[3].Task != 2 {
 			t.Errorf("%+v", rows)
 		}
+	})
+}
+
+func TestARetiredDefinitionIsNotTriedAgain(t *testing.T) {
+	each(t, func(s *site) {
+		s.tasks.does = fails
+		o := s.begun(s.onLab())
+		s.settle()
+		failed := s.stands(o.ID, broker.OperationFailed, 1, "step_failed")
+		for _, to := range []broker.OperationDefinitionStatus{broker.DefinitionDeprecated, broker.DefinitionRetired} {
+			if _, err := s.records.Retry(s.Context(), failed, chain.Actor{Name: "ada"}, "again"); err != nil {
+				t.Errorf("before it is %s: %v", to, err)
+			}
+			_, err := s.db.MoveOperationDefinition(s.Context(), ada, o.Operation, to, "", "old")
+			s.ok(err)
+		}
+		_, err := s.records.Retry(s.Context(), failed, chain.Actor{Name: "ada"}, "again")
+		s.refused(err, "operation_definition_retired")
 	})
 }
 

@@ -61,9 +61,12 @@ func Start(o broker.Operation, role string) chain.Start {
 }
 
 // Retry is the start of the next attempt of an operation. Codes: transition_refused, operation_attempts, and
-// those of operation.Fit.
+// those of Definition, of operation.Fit and of the policy.
 func (r *Records) Retry(ctx context.Context, o broker.Operation, by chain.Actor, reason string) (chain.Start, error) {
 	if err := broker.TransitionOperation(o, broker.OperationQueued, broker.OperationRequester); err != nil {
+		return chain.Start{}, err
+	}
+	if _, _, err := r.Definition(ctx, o.Operation); err != nil { // it may be retired since
 		return chain.Start{}, err
 	}
 	if err := r.Check(ctx, o); err != nil {
