@@ -173,6 +173,12 @@ func TestAptInstallsPackagesInTheirVersions(t *testing.T) {
 		t.Errorf("an unsigned source that calls itself trusted: %v", err)
 	}
 	hosttest.OK(t, os.Remove("/"+trusted))
+	hosttest.Put(t, "/", "elsewhere/trusted.list", "deb [trusted=yes] file:/unsigned ./\n")
+	hosttest.Put(t, "/", "etc/apt/apt.conf.d/99elsewhere", "Dir::Etc::SourceParts \"/elsewhere\";\n")
+	if _, err := install("ht-u=1.0"); err == nil || look("ht-u=1.0") {
+		t.Errorf("a source that nobody has judged: %v", err)
+	}
+	hosttest.OK(t, os.Remove("/etc/apt/apt.conf.d/99elsewhere"))
 	if _, err := install("htxg=1.0"); err != nil {
 		t.Errorf("a source that cannot be read keeps packages of another out: %v", err)
 	}
