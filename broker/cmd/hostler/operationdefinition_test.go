@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -21,6 +22,11 @@ func TestDefinitionsAreValidatedWithoutABroker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	before, _, found := strings.Cut(string(text), "kind: gpu.runtime.check")
+	if !found {
+		t.Fatal("the definition that the test spoils has no step gpu.runtime.check")
+	}
+	line := 1 + strings.Count(before, "\n")
 	dir := t.TempDir()
 	for name, text := range map[string]string{
 		"bad.yaml": strings.Replace(string(text), "kind: gpu.runtime.check", "kind: shell", 1), "one.yaml": string(text), "two.yaml": string(text),
@@ -32,7 +38,7 @@ func TestDefinitionsAreValidatedWithoutABroker(t *testing.T) {
 	out.Reset()
 	errs.Reset()
 	status := run(context.Background(), []string{"operation-definition", "validate", dir}, nowhere(&out, &errs))
-	for _, want := range []string{"bad.yaml:16: unknown_step_kind:", "two.yaml:1: duplicate_id:", "operation_definition_invalid"} {
+	for _, want := range []string{fmt.Sprintf("bad.yaml:%d: unknown_step_kind:", line), "two.yaml:1: duplicate_id:", "operation_definition_invalid"} {
 		if status == 0 || !strings.Contains(errs.String(), want) || strings.Contains(out.String(), "@v1") {
 			t.Errorf("status %d, want %s: %s%s", status, want, out.String(), errs.String())
 		}
