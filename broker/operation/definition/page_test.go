@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/test/manual"
 )
@@ -35,6 +36,22 @@ func TestThePageHasTheKinds(t *testing.T) {
 		}
 	}
 	manual.Hold(t, "../../../docs/reference/operations.md", want.String(), *update, "go test ./broker/operation/definition -run TestThePageHasTheKinds -update")
+}
+
+// The definition that the manual walks through is one that a broker takes.
+func TestTheManualWalksThroughAGoodDefinition(t *testing.T) {
+	page, err := os.ReadFile("../../../docs/how-to/operation-definitions.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(string(page), "```yaml\n")
+	text, _, found := strings.Cut(after, "```\n")
+	if !found {
+		t.Fatal("the page has no definition")
+	}
+	if _, problems := Parse(profiles.File{Name: "node.time.configure@v1.yaml", Text: []byte(text)}); problems != nil {
+		t.Error(problems)
+	}
 }
 
 func resolved(k taskcatalog.StepKind) string {
