@@ -36,10 +36,16 @@ func TestDirectoriesAreMadeForEverybodyToRead(t *testing.T) {
 		if err := b.Write("a/b/file", []byte("x"), 0o644, 0, 0); err != nil {
 			t.Error(err)
 		}
+		work, err := b.OpenWork("pulled/by/work")
+		if err != nil {
+			t.Fatal(err)
+		}
+		work.Close()
 		b.Close()
 	}
 	for name, want := range map[string]os.FileMode{
 		"etc/demo": 0o755, "etc/demo/conf": 0o755, "etc/demo/conf/a": 0o755, "etc/demo/conf/a/b": 0o755, "etc/demo/conf/a/b/file": 0o644,
+		"etc/demo/conf/pulled": 0o755, "etc/demo/conf/pulled/by": 0o755, "etc/demo/conf/pulled/by/work": 0o600,
 		"private": 0o700, "private/demo": 0o755, "private/demo/a": 0o755,
 	} {
 		st, err := os.Stat(filepath.Join(dir, name))

@@ -137,6 +137,11 @@ func (m *Machine) OpenFile(name string) (*os.File, error) {
 	return m.openRegular(name, resolveTrusted)
 }
 
+// OpenStrict opens a regular file for reading. No component of the path may be a link.
+func (m *Machine) OpenStrict(name string) (*os.File, error) {
+	return m.openRegular(name, resolveStrict)
+}
+
 // openRegular opens a regular file for reading. The inode is checked through O_PATH first, so that
 // a FIFO or a device is never opened.
 func (m *Machine) openRegular(name string, resolve uint64) (*os.File, error) {

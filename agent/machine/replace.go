@@ -5,69 +5,32 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-// OpenStrict opens a regular file for reading. No component of the path may be a link.
-func (m *Machine) OpenStrict(name string) (*os.File, error) {
-	return m.openRegular(name, resolveStrict)
-}
-
-// MakeMissingDirs creates the directory and its parents where they are missing, for everybody to
-// read. What exists stays as it is. No component of the path may be a link.
-func (m *Machine) MakeMissingDirs(name string) error {
-	parts := strings.Split(relative(name), "/")
-	for i, part := range parts {
-		d, err := m.OpenDirStrict("/" + path.Join(parts[:i]...))
-		if err != nil {
-			return err
-		}
-		err = unix.Mkdirat(int(d.Fd()), part, 0o755)
-		if err == nil {
-			err = errors.Join(readable(d, part), d.Sync())
-		}
-		d.Close()
-		if err != nil && !errors.Is(err, unix.EEXIST) {
-			return &fs.PathError{Op: "mkdir", Path: "/" + path.Join(parts[:i+1]...), Err: err}
-		}
-	}
-	return nil
-}
-
-// readable gives a new directory its mode, whatever the mask of the process.
-func readable(d *os.File, name string) error {
-	fd, err := openat2(int(d.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0, resolveStrict)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	return unix.Fchmod(fd, 0o755)
-}
-
 // OpenWork opens a file of the agent's own for reading and writing, and creates it if it is missing.
-// Anything else under the name, such as a link or a file of somebody else, is removed first. The
-// directory must exist, and no component of the path may be a link.
-func (m *Machine) OpenWork(name string) (*os.File, error) {
-	d, err := m.OpenDirStrict(path.Dir(path.Clean(name)))
+// Anything else under the name, such as a link or a file of somebody else, is removed first. Missing
+// directories are made, as root's, with mode 0755.
+func (b *Below) OpenWork(name string) (*os.File, error) {
+	at, base, err := b.parent(name, true)
 	if err != nil {
 		return nil, err
 	}
-	defer d.Close()
-	dir, base := int(d.Fd()), path.Base(name)
+	defer at.Close()
+	dir := int(at.dir.Fd())
 	for range 3 {
-		fd, err := openat2(dir, base, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o600, resolveStrict)
+		fd, err := openat2(dir, base, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, 0o600, resolveBelow)
 		if err == nil {
-			return os.NewFile(uintptr(fd), name), d.Sync()
+			return os.NewFile(uintptr(fd), name), at.dir.Sync()
 		}
 		if !errors.Is(err, unix.EEXIST) {
 			return nil, &fs.PathError{Op: "create", Path: name, Err: err}
 		}
 		var st unix.Stat_t
 		if unix.Fstatat(dir, base, &st, unix.AT_SYMLINK_NOFOLLOW) == nil && ownWork(st) {
-			fd, err := openat2(dir, base, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0, resolveStrict)
+			fd, err := openat2(dir, base, unix.O_RDWR|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0, resolveBelow)
 			if err == nil && unix.Fstat(fd, &st) == nil && ownWork(st) {
 				return os.NewFile(uintptr(fd), name), nil
 			}
@@ -93,23 +56,24 @@ func ownWork(st unix.Stat_t) bool {
 
 // Publish gives a file of OpenWork its final name in the same directory, and its mode. The name
 // leads to this file or is not changed: a file that was put in the place of the work is refused.
-func (m *Machine) Publish(work *os.File, name string, mode uint32) error {
-	d, err := m.OpenDirStrict(path.Dir(path.Clean(name)))
+func (b *Below) Publish(work *os.File, name string, mode uint32) error {
+	at, base, err := b.parent(name, false)
 	if err != nil {
 		return err
 	}
-	defer d.Close()
+	defer at.Close()
+	d := at.dir
 	if err := same(d, work, work.Name()); err != nil {
 		return err
 	}
 	if err := errors.Join(unix.Fchmod(int(work.Fd()), mode), work.Sync()); err != nil {
 		return &fs.PathError{Op: "chmod", Path: name, Err: err}
 	}
-	if err := unix.Renameat(int(d.Fd()), path.Base(work.Name()), int(d.Fd()), path.Base(name)); err != nil {
+	if err := unix.Renameat(int(d.Fd()), path.Base(work.Name()), int(d.Fd()), base); err != nil {
 		return &fs.PathError{Op: "rename", Path: name, Err: err}
 	}
 	if err := same(d, work, name); err != nil {
-		return errors.Join(err, unlink(int(d.Fd()), path.Base(name), 0))
+		return errors.Join(err, unlink(int(d.Fd()), base, 0))
 	}
 	return d.Sync()
 }
@@ -134,19 +98,18 @@ func same(d, f *os.File, name string) error {
 
 var errReplaced = errors.New("another file was put in its place meanwhile")
 
-// RemoveFile removes a name that is no directory. A missing name is no error. No component of the path before
-// the name may be a link.
-func (m *Machine) RemoveFile(name string) error {
-	d, err := m.OpenDirStrict(path.Dir(path.Clean(name)))
+// Remove removes a name that is no directory. A missing name is no error.
+func (b *Below) Remove(name string) error {
+	at, base, err := b.parent(name, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer d.Close()
-	if err := unlink(int(d.Fd()), path.Base(name), 0); err != nil && !errors.Is(err, unix.ENOENT) {
-		return &fs.PathError{Op: "remove", Path: name, Err: err}
+	defer at.Close()
+	if err := unlink(int(at.dir.Fd()), base, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+		return &fs.PathError{Op: "remove", Path: path.Join(b.dir.Name(), name), Err: err}
 	}
 	return nil
 }

@@ -21,14 +21,18 @@ func TestTheWorkOfAnAgentThatWasKilledIsKept(t *testing.T) {
 		if err := errors.Join(os.WriteFile(work, []byte("gigabytes"), 0o600), os.Chmod(work, mode)); err != nil {
 			t.Fatal(err)
 		}
-		f, err := m.OpenWork("/work")
+		b, err := m.Below("/")
+		if err != nil {
+			t.Fatal(err)
+		}
+		f, err := b.OpenWork("work")
 		if err != nil {
 			t.Fatal(err)
 		}
 		if got, err := io.ReadAll(f); err != nil || (string(got) == "gigabytes") != kept {
 			t.Errorf("a work of mode %04o has %q, %v; kept: %v", mode, got, err, kept)
 		}
-		if err := errors.Join(f.Close(), m.Close()); err != nil {
+		if err := errors.Join(f.Close(), b.dir.Close(), m.Close()); err != nil {
 			t.Error(err)
 		}
 	}

@@ -16,7 +16,14 @@ const renewBefore = 30 * time.Second
 
 // blobPulled looks whether the file has the content. The file is read whole: its name proves nothing.
 func blobPulled(ctx context.Context, s *Step) (Proof, bool, error) {
-	return hasDigest(ctx, s, s.Args.Text("root")+"/"+s.Args.Text("name"))
+	root, err := s.Host.Machine.Below(s.Args.Text("root"))
+	if err != nil {
+		return Proof{}, false, absent(err)
+	}
+	defer root.Close()
+	proof, done, err := hasDigest(ctx, s, root.Open, s.Args.Text("name"))
+	proof.Output = s.place()
+	return proof, done, err
 }
 
 // pullBlob brings the file: to a name of its own first, and to its own name once the digest is right.
@@ -29,8 +36,12 @@ func pullBlob(ctx context.Context, s *Step) (Proof, error) {
 		return Proof{}, err
 	}
 	requests := &blobRequests{source: source, secret: s.Args.Secret("credential"), now: s.Host.Now}
-	file := target{s.Host.Machine, s.Args.Text("root") + "/" + s.Args.Text("name")}
-	size, err := file.pull(ctx, &download.Pull{
+	root, err := s.Host.Machine.MakeBelow(s.Args.Text("root"))
+	if err != nil {
+		return Proof{}, noLink(err)
+	}
+	defer root.Close()
+	size, err := target{root, s.Args.Text("name")}.pull(ctx, &download.Pull{
 		Request: requests.next, Do: s.Host.Downloads.HTTP().Do,
 		Digest: s.Args.Text("digest"), Most: s.Plan.Artifacts.MaxBytes,
 		Checkpoint: s.Checkpoint, Progress: s.bytes(), Now: s.Host.Now,
@@ -38,7 +49,7 @@ func pullBlob(ctx context.Context, s *Step) (Proof, error) {
 	if err != nil {
 		return Proof{}, err
 	}
-	return Proof{Output: file.name, Digest: s.Args.Text("digest"), Bytes: size}, nil
+	return Proof{Output: s.place(), Digest: s.Args.Text("digest"), Bytes: size}, nil
 }
 
 // blobRequests makes the requests for one file.

@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io/fs"
+	"io"
 	"net/http"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/hostler/hostler/agent/download"
 	"github.com/hostler/hostler/agent/machine"
@@ -18,17 +16,21 @@ import (
 
 // ociPulled looks whether the directory has the artifact. The manifest that lies there names the files.
 func ociPulled(ctx context.Context, s *Step) (Proof, bool, error) {
-	return hasArtifact(ctx, s, s.Args.Text("root")+"/"+s.Args.Text("name"))
+	root, err := s.Host.Machine.Below(s.Args.Text("root"))
+	if err != nil {
+		return Proof{}, false, absent(err)
+	}
+	defer root.Close()
+	proof, done, err := hasArtifact(ctx, s, root.Open, s.Args.Text("name"))
+	proof.Output = s.place()
+	return proof, done, err
 }
 
 // hasArtifact holds a directory against the step's digest: the manifest has it, and each file has the
 // digest that the manifest names. Other files of the directory are not looked at.
-func hasArtifact(ctx context.Context, s *Step, dir string) (Proof, bool, error) {
-	raw, err := s.Host.Machine.ReadStrict(dir+"/"+manifestName, maxManifest)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, machine.ErrNotRegular):
-		return Proof{}, false, nil
-	case err != nil:
+func hasArtifact(ctx context.Context, s *Step, open opener, dir string) (Proof, bool, error) {
+	raw, err := manifestIn(open, dir)
+	if raw == nil || err != nil {
 		return Proof{}, false, err
 	}
 	m, err := readManifest(raw, s.Args.Text("digest"), mostBytes(s))
@@ -36,11 +38,28 @@ func hasArtifact(ctx context.Context, s *Step, dir string) (Proof, bool, error) 
 		return Proof{}, false, nil // of another artifact
 	}
 	for _, f := range m.files {
-		if digest, _, err := digestOf(ctx, s, dir+"/"+f.name); err != nil || digest != f.digest {
+		if digest, _, err := digestOf(ctx, s, open, dir+"/"+f.name); err != nil || digest != f.digest {
 			return Proof{}, false, err
 		}
 	}
-	return Proof{Output: dir, Digest: s.Args.Text("digest"), Bytes: m.bytes}, true, nil
+	return Proof{Digest: s.Args.Text("digest"), Bytes: m.bytes}, true, nil
+}
+
+// manifestIn reads the manifest of a directory; nil: there is none.
+func manifestIn(open opener, dir string) ([]byte, error) {
+	f, err := open(dir + "/" + manifestName)
+	if missing(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(f, maxManifest+1))
+	if len(raw) > maxManifest {
+		return nil, nil // no step has pulled it
+	}
+	return raw, err
 }
 
 // pullOCI brings the manifest of an artifact to a directory, and then the files that it names.
@@ -52,18 +71,22 @@ func pullOCI(ctx context.Context, s *Step) (Proof, error) {
 	if err != nil {
 		return Proof{}, err
 	}
-	dir, digest := s.Args.Text("root")+"/"+s.Args.Text("name"), s.Args.Text("digest")
+	if a.root, err = s.Host.Machine.MakeBelow(s.Args.Text("root")); err != nil {
+		return Proof{}, noLink(err)
+	}
+	defer a.root.Close()
+	dir, digest := s.Args.Text("name"), s.Args.Text("digest")
 	manifest := ociFile{name: manifestName, digest: digest}
 	if err := a.bring(ctx, dir, "manifests", manifest, maxManifest, func(int64, int64) {}); err != nil {
 		return Proof{}, err
 	}
-	raw, err := s.Host.Machine.ReadStrict(dir+"/"+manifestName, maxManifest)
+	raw, err := manifestIn(a.root.Open, dir)
 	if err != nil {
 		return Proof{}, err
 	}
 	m, err := readManifest(raw, digest, s.Plan.Artifacts.MaxBytes)
 	if err != nil {
-		return Proof{}, errors.Join(err, s.Host.Machine.RemoveFile(dir+"/"+manifestName))
+		return Proof{}, errors.Join(err, a.root.Remove(dir+"/"+manifestName))
 	}
 	var before int64
 	report := s.bytes()
@@ -73,18 +96,18 @@ func pullOCI(ctx context.Context, s *Step) (Proof, error) {
 		}
 		before += f.size
 	}
-	return Proof{Output: dir, Digest: digest, Bytes: m.bytes}, nil
+	return Proof{Output: s.place(), Digest: digest, Bytes: m.bytes}, nil
 }
 
 // bring pulls a part of the artifact to its file, unless the file has it.
 func (a *ociRequests) bring(ctx context.Context, dir, kind string, f ociFile, most int64, progress func(done, of int64)) error {
 	s, name := a.step, dir+"/"+f.name
-	digest, _, err := digestOf(ctx, s, name)
+	digest, _, err := digestOf(ctx, s, a.root.Open, name)
 	if err != nil || digest == f.digest {
 		return err
 	}
 	a.kind, a.digest = kind, f.digest
-	_, err = target{s.Host.Machine, name}.pull(ctx, &download.Pull{
+	_, err = target{a.root, name}.pull(ctx, &download.Pull{
 		Request: a.next, Do: a.do, Digest: f.digest, Size: f.size, Most: most,
 		Checkpoint: s.Checkpoint, Now: s.Host.Now, Progress: progress,
 	})
@@ -101,6 +124,7 @@ func mostBytes(s *Step) int64 {
 // ociRequests makes the requests for the parts of one artifact.
 type ociRequests struct {
 	repo         *registry.Repository
+	root         *machine.Below
 	secret       *Secret
 	kind, digest string // of the part
 	step         *Step

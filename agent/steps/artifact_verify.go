@@ -8,11 +8,13 @@ import (
 
 // verified holds a file against its digest, and a directory against the digest of its artifact's manifest.
 func verified(ctx context.Context, s *Step) (Proof, bool, error) {
-	name := s.Args.Text("path")
-	if proof, done, err := hasDigest(ctx, s, name); done || err != nil {
-		return proof, done, err
+	name, open := s.Args.Text("path"), s.Host.Machine.OpenStrict
+	proof, done, err := hasDigest(ctx, s, open, name)
+	if !done && err == nil {
+		proof, done, err = hasArtifact(ctx, s, open, name)
 	}
-	return hasArtifact(ctx, s, name)
+	proof.Output = name
+	return proof, done, err
 }
 
 // verify is verified, and says what is wrong.

@@ -48,6 +48,9 @@ func (a Args) Table(name string) map[string]any { t, _ := a[name].(map[string]an
 // Secret returns a handle; nil: the plan leaves it out.
 func (a Args) Secret(name string) *Secret { s, _ := a[name].(*Secret); return s }
 
+// place is the path of what the step brings below its root.
+func (s *Step) place() string { return s.Args.Text("root") + "/" + s.Args.Text("name") }
+
 // Proof is what a step has shown.
 type Proof struct {
 	Output string // what later steps may bind

@@ -18,10 +18,10 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// target is a file of the node that a step brings, with its path.
+// target is a file that a step brings, with its name below the step's root.
 type target struct {
-	machine *machine.Machine
-	name    string
+	root *machine.Below
+	name string
 }
 
 // work is the name of the file while it is not whole. No step names such a file: no part of a name
@@ -33,10 +33,7 @@ func (t target) work() string {
 
 // pull brings the content to the work file, and gives it the target's name once the digest is right.
 func (t target) pull(ctx context.Context, p *download.Pull) (size int64, err error) {
-	if err := t.machine.MakeMissingDirs(path.Dir(t.name)); err != nil {
-		return 0, noLink(err)
-	}
-	f, err := t.machine.OpenWork(t.work())
+	f, err := t.root.OpenWork(t.work())
 	if err != nil {
 		return 0, noLink(err)
 	}
@@ -44,11 +41,11 @@ func (t target) pull(ctx context.Context, p *download.Pull) (size int64, err err
 	p.File, p.Room = f, func() (int64, error) { return roomOf(f) }
 	if size, err = p.Run(ctx); err != nil {
 		if Final(taskcatalog.CodeOf(err, "")) {
-			err = errors.Join(err, t.machine.RemoveFile(t.work()))
+			err = errors.Join(err, t.root.Remove(t.work()))
 		}
 		return 0, err
 	}
-	return size, noLink(t.machine.Publish(f, t.name, 0o644))
+	return size, noLink(t.root.Publish(f, t.name, 0o644))
 }
 
 // keptFree is how much of a file system a pull leaves to others: a full one stops more than the pull.
@@ -72,23 +69,37 @@ func noLink(err error) error {
 	return err
 }
 
+// opener opens a regular file for reading: Machine.OpenStrict, or Open of a directory held open.
+type opener func(name string) (*os.File, error)
+
 // hasDigest hashes a file, and reports whether it has the step's digest.
-func hasDigest(ctx context.Context, s *Step, name string) (Proof, bool, error) {
-	digest, size, err := digestOf(ctx, s, name)
+func hasDigest(ctx context.Context, s *Step, open opener, name string) (Proof, bool, error) {
+	digest, size, err := digestOf(ctx, s, open, name)
 	if err != nil || digest != s.Args.Text("digest") {
 		return Proof{}, false, err
 	}
-	return Proof{Output: name, Digest: digest, Bytes: size}, true, nil
+	return Proof{Digest: digest, Bytes: size}, true, nil
+}
+
+// missing reports whether an error of an opener says that there is no such file: what is behind a
+// link or a mount is none.
+func missing(err error) bool {
+	for _, in := range []error{fs.ErrNotExist, unix.ENOTDIR, unix.ELOOP, unix.EXDEV, machine.ErrNotRegular} {
+		if errors.Is(err, in) {
+			return true
+		}
+	}
+	return false
 }
 
 // digestOf hashes a file. The digest of a file that is missing or no regular file is empty. A file
 // larger than the plan permits is not read to its end.
-func digestOf(ctx context.Context, s *Step, name string) (digest string, size int64, err error) {
-	f, err := s.Host.Machine.OpenStrict(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.ELOOP), errors.Is(err, machine.ErrNotRegular):
+func digestOf(ctx context.Context, s *Step, open opener, name string) (digest string, size int64, err error) {
+	f, err := open(name)
+	if missing(err) {
 		return "", 0, nil
-	case err != nil:
+	}
+	if err != nil {
 		return "", 0, err
 	}
 	defer f.Close()
