@@ -282,6 +282,24 @@ func TestAProjectRunsAnOperationOnItsAllocation(t *testing.T) {
 	if seen := documented(t, b); seen["operation.requested"] != 2 || seen["operation.failed"] != 1 || seen["operation.completed"] != 1 || seen["operation.progress"] == 0 {
 		t.Errorf("events %v", seen)
 	}
+	readsItsOperation(t, b, mine, viewer, made.ID, nodes[0].NodeID)
+}
+
+// readsItsOperation checks the events that a project has of its operation: each of them, and nothing of a node,
+// of who asked, or of the platform.
+func readsItsOperation(t *testing.T, b *servertest.Broker, mine tenant, token, operation, node string) {
+	t.Helper()
+	mine.told(t, b, token, 7)
+	raw := b.Ask(t, token, http.MethodGet, mine.events()+"?after=0&follow=false", nil)
+	seen := documentedForProject(t, raw)
+	if seen["operation.requested"] != 2 || seen["operation.progress"] != 1 || seen["operation.failed"] != 1 || seen["operation.completed"] != 1 {
+		t.Errorf("it reads %v", seen)
+	}
+	for _, word := range []string{"dc1", node, "of gpu-1", "hostler/runs", `"by"`, `"site"`, "before the training", "cabled", "operation.execution", "hostname", operation + "-1"} {
+		if reads(string(raw.Body), word) {
+			t.Errorf("a project reads %q in %s", word, raw.Body)
+		}
+	}
 }
 
 // A cancel stops the task on the node, and the operation is canceled once the node has said so.

@@ -20,7 +20,7 @@ type projectEventsInput struct {
 	Follow bool   `query:"follow" default:"true" doc:"false: end after the newest event instead of waiting for more"`
 }
 
-// followProjectEvents writes the events of a project's allocations. Neither an id nor a refusal nor
+// followProjectEvents writes the events of a project's allocations and operations. Neither an id nor a refusal nor
 // a moment of an answer tells what happens elsewhere. Codes: project_not_found,
 // project_events_unavailable, event_unknown, events_forgotten, too_many_readers.
 func (a *API) followProjectEvents(ctx context.Context, in *projectEventsInput) (*huma.StreamResponse, error) {

@@ -70,21 +70,7 @@ func TestAProjectFollowsItsAllocationsAlone(t *testing.T) {
 			t.Errorf("a project reads %q in %s", word, raw.Body)
 		}
 	}
-	schemas := channelSchemas(t, "projectEvents")
-	if names := slices.Sorted(maps.Keys(schemas)); len(names) != 6 {
-		t.Errorf("documented are %q", names)
-	}
-	for line := range strings.Lines(string(raw.Body)) {
-		if data, is := strings.CutPrefix(strings.TrimSpace(line), "data: "); is {
-			e, err := validator.UnmarshalJSON(strings.NewReader(data))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := schemas[e.(map[string]any)["type"].(string)][0].Validate(e); err != nil {
-				t.Errorf("%s: %v", data, err)
-			}
-		}
-	}
+	documentedForProject(t, raw)
 	// The platform reads the same stream; a token that is bound to other sites reads nothing of it.
 	if got := mine.told(t, b, b.Token, 4); len(got) != 4 {
 		t.Errorf("the platform reads %+v", got)
@@ -93,6 +79,31 @@ func TestAProjectFollowsItsAllocationsAlone(t *testing.T) {
 	if got := all(t, b.ProjectEvents(t, other, mine.project.ID, "?after=0&follow=false")); len(got) != 0 {
 		t.Errorf("a token of another site reads %+v", got)
 	}
+}
+
+// documentedForProject checks the events of a project against the document, and counts them by type.
+func documentedForProject(t *testing.T, stream servertest.Answer) map[string]int {
+	t.Helper()
+	schemas, seen := channelSchemas(t, "projectEvents"), map[string]int{}
+	if names := slices.Sorted(maps.Keys(schemas)); !slices.Equal(names, slices.Sorted(slices.Values(outbox.ProjectTypes))) {
+		t.Errorf("documented are %q", names)
+	}
+	for line := range strings.Lines(string(stream.Body)) {
+		data, is := strings.CutPrefix(strings.TrimSpace(line), "data: ")
+		if !is {
+			continue
+		}
+		e, err := validator.UnmarshalJSON(strings.NewReader(data))
+		if err != nil {
+			t.Fatal(err)
+		}
+		typ := e.(map[string]any)["type"].(string)
+		seen[typ]++
+		if err := schemas[typ][0].Validate(e); err != nil {
+			t.Errorf("%s: %v", data, err)
+		}
+	}
+	return seen
 }
 
 // A project resumes by an id that tells nothing: neither how many events there are, nor whether

@@ -191,7 +191,7 @@ var routes = []route{
 	{get, "/operations/{operation}/statement", viewer, "get-operation-statement", "get the signed statement of an attempt of an operation", jsonRoute((*API).operationStatement)},
 	{post, "/operations/{operation}/cancel", operator, "cancel-operation", "cancel an operation", jsonRoute((*API).cancelOperation)},
 	{post, "/operations/{operation}/retry", operator, "retry-operation", "try an operation again, from its first step that is not done", jsonRoute((*API).retryOperation)},
-	{get, "/projects/{project}/events", viewer.or(projectViewer, atProject), "follow-project-events", "follow the events of a project's allocations, as server-sent events", streams(api.EventStream, (*API).followProjectEvents)},
+	{get, "/projects/{project}/events", viewer.or(projectViewer, atProject), "follow-project-events", "follow the events of a project's allocations and operations, as server-sent events", streams(api.EventStream, (*API).followProjectEvents)},
 	{get, "/projects/{project}/webhooks", viewer.or(projectViewer, atProject), "list-webhooks", "list a project's webhooks", jsonRoute((*API).listWebhooks)},
 	{post, "/projects/{project}/webhooks", admin.or(projectAdmin, atProject), "create-webhook", "register an endpoint for a project's events", creates(jsonRoute((*API).createWebhook))},
 	{get, "/projects/{project}/webhooks/{webhook}", viewer.or(projectViewer, atProject), "show-webhook", "show a webhook", jsonRoute((*API).showWebhook)},

@@ -35,7 +35,7 @@
 //
 // # Projects
 //
-// An event of an allocation also belongs to the allocation's project, which has a feed of its own. A
+// An event of an allocation or an operation also belongs to its project, which has a feed of its own. A
 // position counts the events of all, so a project never sees one. It sees a ProjectIDs id, which is
 // the position, encrypted for the project. Readers of projects are woken by events of projects
 // alone, and are counted apart from the platform's: by token, by project, by organisation and in all.

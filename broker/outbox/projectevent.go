@@ -2,8 +2,10 @@ package outbox
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/operation"
 	"github.com/hostler/hostler/broker/store"
 )
 
@@ -14,20 +16,45 @@ const ProjectIDsKey = "broker/project-events-key"
 var ProjectTypes = []string{
 	store.ProvisioningRequestedEvent, store.ProvisioningActiveEvent, store.ProvisioningFailedEvent,
 	store.ReleasingRequestedEvent, store.ReleasingCompletedEvent, store.ReleaseFailedEvent,
+	store.OperationRequestedEvent, operation.ProgressEvent, store.OperationCompletedEvent, store.OperationFailedEvent,
+	store.OperationCanceledEvent,
 }
 
 // ProjectEvent returns an event as its project sees it. It copies field by field what the project
-// may know, so that a field that an event gets later stays out.
+// may know, so that a field that an event gets later stays out. The source is the broker, whichever part
+// of it wrote the event.
 func ProjectEvent(ids ProjectIDs, e store.OutboxEvent) (out api.ProjectEvent, err error) {
-	var data api.ProjectEventData
-	if err := json.Unmarshal(e.Data, &data); err != nil {
-		return out, err
+	out = api.ProjectEvent{
+		SpecVersion: "1.0", ID: ids.Event(e.Position), Source: "hostler/broker", Type: e.Type, Time: e.At.UTC(),
+		DataContentType: "application/json",
+	}
+	switch {
+	case e.Type == operation.ProgressEvent:
+		out.Subject, out.Data, err = projectProgress(e.Data)
+	case strings.HasPrefix(e.Type, "operation."):
+		out.Subject, out.Data, err = projectOperation(e.Data)
+	default:
+		out.Subject, out.Data, err = projectAllocation(e.Data)
+	}
+	return out, err
+}
+
+func projectAllocation(raw json.RawMessage) (subject string, data api.ProjectEventData, err error) {
+	if err := json.Unmarshal(raw, &data); err != nil {
+		return "", data, err
 	}
 	if data.CertificateIDs == nil {
 		data.CertificateIDs = []string{}
 	}
-	return api.ProjectEvent{
-		SpecVersion: "1.0", ID: ids.Event(e.Position), Source: e.Source, Type: e.Type, Subject: "allocation/" + data.AllocationID,
-		Time: e.At.UTC(), DataContentType: "application/json", Data: data,
-	}, nil
+	return "allocation/" + data.AllocationID, data, nil
+}
+
+func projectOperation(raw json.RawMessage) (subject string, data api.ProjectOperationData, err error) {
+	err = json.Unmarshal(raw, &data)
+	return "operation/" + data.OperationID, data, err
+}
+
+func projectProgress(raw json.RawMessage) (subject string, data api.ProjectOperationProgress, err error) {
+	err = json.Unmarshal(raw, &data)
+	return "operation/" + data.OperationID, data, err
 }

@@ -89,8 +89,8 @@ func (t *tx) tellStatus(ctx context.Context, n broker.Node, before broker.NodeSt
 
 // PlaceEvents gives up to limit committed events their place, in the order of writing; an event
 // that commits late comes at the end. It returns the number placed. Without unplaced events it only
-// reads. An event that announces an allocation's status also gets the allocation's project, here and
-// not when it is written, so that events of a broker of an earlier release get it, too.
+// reads. An event about an allocation's status or an operation also gets its project, here and not when
+// it is written, so that events of a broker of an earlier release get it, too.
 func (db *DB) PlaceEvents(ctx context.Context, limit int) (placed int64, err error) {
 	var waiting bool
 	err = db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM outbox WHERE position = 0)`).Scan(&waiting)
@@ -106,7 +106,9 @@ func (db *DB) PlaceEvents(ctx context.Context, limit int) (placed int64, err err
 		var err error
 		if placed, err = sqlkit.Changed(t.ExecContext(ctx, `UPDATE outbox SET position = $1 + w.nth,
 			project_id = CASE WHEN type LIKE 'provisioning.%' AND subject LIKE 'allocation/%' THEN
-				COALESCE((SELECT a.project_id FROM tenant_allocations a WHERE a.id = SUBSTR(outbox.subject, 12)), '') ELSE '' END
+				COALESCE((SELECT a.project_id FROM tenant_allocations a WHERE a.id = SUBSTR(outbox.subject, 12)), '')
+				WHEN type LIKE 'operation.%' AND subject LIKE 'operation/%' THEN
+				COALESCE((SELECT o.project_id FROM operations o WHERE o.id = SUBSTR(outbox.subject, 11)), '') ELSE '' END
 			FROM (SELECT id, ROW_NUMBER() OVER (ORDER BY id) AS nth FROM outbox WHERE position = 0 ORDER BY id LIMIT $2) AS w
 			WHERE outbox.id = w.id`, tip, limit)); err != nil || placed == 0 {
 			return err

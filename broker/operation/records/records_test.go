@@ -351,6 +351,30 @@ func TestAnOperationOfAProjectIsKeptAuditedAndTold(t *testing.T) {
 	})
 }
 
+// A project has the events of its operations, and of no other's: not of their runs, and not of the platform's.
+func TestAProjectHasTheEventsOfItsOperations(t *testing.T) {
+	each(t, func(s *site) {
+		mine, platform := s.begun(s.onLab()), s.begun(Order{Definition: parsed(s), Node: s.node("n-2"), RequestedBy: "ada"})
+		s.settle()
+		s.stands(mine.ID, broker.OperationSucceeded, 1, "")
+		s.stands(platform.ID, broker.OperationSucceeded, 1, "")
+		s.told()
+		for project, want := range map[string][]string{"p-1": {"operation.requested", "operation.completed"}, "p-2": nil} {
+			page, _, err := s.db.Outbox(s.Context(), store.OutboxFilter{ProjectID: project, Limit: 1000})
+			s.ok(err)
+			var got []string
+			for _, e := range page {
+				if strings.HasPrefix(e.Type, "operation.") {
+					got = append(got, e.Type)
+				}
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("project %s has %q, want %q", project, got, want)
+			}
+		}
+	})
+}
+
 func TestARetryGoesOnWithTheSamePlan(t *testing.T) {
 	each(t, func(s *site) {
 		s.tasks.does = fails
