@@ -178,7 +178,8 @@ type RequestOperation struct{ Operation Operation }
 // RetryOperation is an effect of a start: the operation is queued again, for a new run.
 type RetryOperation struct {
 	ID, RunID, By, Reason string
-	MostRunning           int64 // as of Operation
+	Operation             string // as of Operation; for the metrics
+	MostRunning           int64  // as of Operation
 }
 
 // StartOperation is an effect of a run: its operation is running.
@@ -187,6 +188,7 @@ type StartOperation struct{ ID string }
 // EndOperation is an effect of a run: its operation has ended, with the rows of its steps.
 type EndOperation struct {
 	ID            string
+	Operation     string // as of Operation; for the metrics
 	To            OperationStatus
 	Code, Message string
 	Steps         []OperationStep

@@ -79,6 +79,16 @@ func OperationKeys() (names []string) {
 	return names
 }
 
+// OperationDenials returns the codes by which policies deny executions.
+func OperationDenials() (codes []string) {
+	for _, k := range operationKeys {
+		if k.code != "" {
+			codes = append(codes, k.code)
+		}
+	}
+	return codes
+}
+
 // Value returns the value of a key; nil: it is not set, or there is no such key.
 func (o OperationOverlay) Value(key string) any {
 	i := slices.IndexFunc(operationKeys, func(k operationKey) bool { return k.Name == key })

@@ -63,6 +63,9 @@ type Config struct {
 	Version    string       // of the broker
 	AgentURL   string       // https://HOST:PORT where nodes reach this broker
 	Unwritable func() error // the error of the last write to the store; nil: the write worked
+	// Denied is called with the code of each operation that a policy denied when somebody asked for it; it
+	// may be nil.
+	Denied func(code string)
 	// Observe is called with every answer; it may be nil.
 	Observe func(route string, status int, took time.Duration)
 }

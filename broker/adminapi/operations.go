@@ -74,7 +74,7 @@ func (a *API) operationPlan(ctx context.Context, w operationrecords.Order, warni
 func (a *API) beginOperation(ctx context.Context, w operationrecords.Order, o order) (made broker.Operation, err error) {
 	who := callerOf(ctx)
 	w.RequestedBy, w.Role, w.Key = who.Name, string(who.Role), o.key
-	o.refused = func(_ context.Context, err error) error { return operationError(err, w.Project.ID) }
+	o.refused = func(_ context.Context, err error) error { return operationError(a.countDenial(err), w.Project.ID) }
 	before, err := a.begin(ctx, o, func(ctx context.Context) error {
 		if made, err = a.c.Operations.New(ctx, w); err != nil {
 			return err
@@ -90,6 +90,14 @@ func (a *API) beginOperation(ctx context.Context, w operationrecords.Order, o or
 		id = operationrecords.OfRun(before)
 	}
 	return a.c.DB.Operation(ctx, id)
+}
+
+// countDenial counts an error that is the denial of a policy, and returns it unchanged.
+func (a *API) countDenial(err error) error {
+	if code := broker.AsError(err).Code; slices.Contains(broker.OperationDenials(), code) && a.c.Denied != nil {
+		a.c.Denied(code)
+	}
+	return err
 }
 
 // operationError makes an error of the API. A tenant reads of no run and of no node.
@@ -231,10 +239,10 @@ func (a *API) cancelOperationOf(ctx context.Context, o broker.Operation, reason 
 func (a *API) retryOperationOf(ctx context.Context, o broker.Operation, reason string) (broker.Operation, error) {
 	s, err := a.c.Operations.Retry(ctx, o, a.orderedBy(ctx), taskcatalog.Clean(reason, 500))
 	if err != nil {
-		return o, err
+		return o, a.countDenial(err)
 	}
 	if _, err := a.c.Runs.Start(ctx, s); err != nil {
-		return o, operationError(err, o.ProjectID)
+		return o, operationError(a.countDenial(err), o.ProjectID)
 	}
 	return a.c.DB.Operation(ctx, o.ID)
 }

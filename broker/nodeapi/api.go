@@ -47,6 +47,9 @@ type Config struct {
 	// Refused is called with each refused request, or connection ("connect"), and the broker's code
 	// for the refusal; it may be nil.
 	Refused func(route, code string)
+	// Minted is called with the end of each request for a credential: the type as the node named it,
+	// and the error of the refusal; it may be nil.
+	Minted func(credential string, err error)
 	// Observe is called with the answers that no handler's return stands for: the answers to polls
 	// that have waited. It may be nil.
 	Observe func(route string, status int, took time.Duration)
@@ -85,6 +88,9 @@ func New(ctx context.Context, c Config) (*API, error) {
 	}
 	if c.Refused == nil {
 		c.Refused = func(string, string) {}
+	}
+	if c.Minted == nil {
+		c.Minted = func(string, error) {}
 	}
 	a := &API{
 		c:         c,

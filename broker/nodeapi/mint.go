@@ -19,6 +19,12 @@ func (a *API) mint(c *call) (any, error) {
 		return nil, err
 	}
 	req.CredentialType, req.StepID = taskcatalog.Clean(req.CredentialType, 64), taskcatalog.Clean(req.StepID, 64)
+	reply, err := a.minted(c, req)
+	a.c.Minted(req.CredentialType, err)
+	return reply, err
+}
+
+func (a *API) minted(c *call, req wire.MintRequest) (any, error) {
 	ctx, id := c.r.Context(), c.r.PathValue("task_id")
 	task, err := a.c.DB.Task(ctx, id)
 	if err == nil && task.NodeID != c.peer.NodeID {

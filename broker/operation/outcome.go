@@ -18,7 +18,7 @@ const mostRows = 704
 // outcome judges the ended tasks of the run. The first failure by the order of the nodes is the
 // operation's.
 func (c *Chains) outcome(ctx context.Context, r *run, o broker.Operation) (broker.EndOperation, error) {
-	end := broker.EndOperation{ID: o.ID, To: broker.OperationSucceeded}
+	end := broker.EndOperation{ID: o.ID, Operation: o.Operation, To: broker.OperationSucceeded}
 	fail := func(code, message string) {
 		if end.To == broker.OperationSucceeded {
 			end.To, end.Code, end.Message = broker.OperationFailed, code, taskcatalog.Clean(message, 500)

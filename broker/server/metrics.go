@@ -28,6 +28,8 @@ type metrics struct {
 	requests *prometheus.HistogramVec
 	results  *prometheus.CounterVec
 	refusals *prometheus.CounterVec
+
+	operations *operationCounts
 }
 
 func newMetrics(
@@ -46,6 +48,7 @@ func newMetrics(
 			Name: "hostler_node_refusals_total",
 			Help: "Requests to the agents' listener that this broker refused; route is connect if the connection was refused before a request.",
 		}, []string{"route", "code"}),
+		operations: newOperationCounts(),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "hostler_build_info", Help: "Version of the running broker; the value is 1.",
@@ -63,7 +66,7 @@ func newMetrics(
 	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.requests, m.results, m.refusals, build, &inventory{db: db, trust: authority, unwritable: unwritable, eventRelay: eventRelay},
-		&turnovers{db: db}, &reservations{db: db},
+		&turnovers{db: db}, &reservations{db: db}, m.operations, &liveOperations{db: db},
 		&expiries{sources: ends},
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "hostler_store_statements_total", Help: "SQL statements that this broker sent to its database.",

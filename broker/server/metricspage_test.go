@@ -9,8 +9,20 @@ import (
 	"github.com/hostler/hostler/test/manual"
 )
 
-// requestSeconds is the only histogram.
+// requestSeconds is a histogram.
 const requestSeconds = "hostler_http_request_seconds"
+
+var histograms = []string{requestSeconds, "hostler_operation_seconds", "hostler_operation_step_seconds"}
+
+// familyOf is the metric of a series.
+func familyOf(series string) string {
+	for _, h := range histograms {
+		if series == h+"_count" || series == h+"_bucket" {
+			return h
+		}
+	}
+	return series
+}
 
 const metricsPageHead = `# Metrics
 
@@ -45,7 +57,7 @@ func TestThePageHasTheMetrics(t *testing.T) {
 // vector without series. TestTheTypesOfMetricsFollowTheirNames compares it with a scrape.
 func typeOf(name string) string {
 	switch {
-	case name == requestSeconds:
+	case slices.Contains(histograms, name):
 		return "histogram"
 	case strings.HasSuffix(name, "_total"):
 		return "counter"
@@ -88,10 +100,7 @@ func alertsByMetric(t *testing.T) map[string][]string {
 			continue
 		}
 		for _, m := range mentions(expr) {
-			name := m.name
-			if strings.HasPrefix(name, requestSeconds) {
-				name = requestSeconds
-			}
+			name := familyOf(m.name)
 			if !slices.Contains(found[name], alert) {
 				found[name] = append(found[name], alert)
 			}

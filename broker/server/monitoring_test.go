@@ -53,7 +53,7 @@ func TestWhatIsWatchedExists(t *testing.T) {
 				t.Errorf("%s: there is no metric %s", where, m.name)
 				continue
 			}
-			used[m.name] = true
+			used[familyOf(m.name)] = true
 			for label, value := range m.labels {
 				if !slices.Contains(labels, label) {
 					t.Errorf("%s: metric %s has no label %s", where, m.name, label)
@@ -68,7 +68,7 @@ func TestWhatIsWatchedExists(t *testing.T) {
 		}
 	}
 	for name := range has {
-		if strings.HasPrefix(name, "hostler_") && !used[name] && !used[name+"_count"] && !used[name+"_bucket"] {
+		if strings.HasPrefix(name, "hostler_") && !used[familyOf(name)] {
 			t.Errorf("nobody watches metric %s", name)
 		}
 	}
@@ -163,7 +163,7 @@ func metricsOf(t *testing.T) map[string][]string {
 	has := map[string][]string{"up": {"job", "instance"}} // Prometheus adds these to each target
 	for _, d := range declaredMetrics(t) {
 		has[d.name] = d.labels
-		if d.name == requestSeconds {
+		if slices.Contains(histograms, d.name) {
 			has[d.name+"_count"], has[d.name+"_bucket"] = d.labels, d.labels
 		}
 	}
@@ -245,10 +245,13 @@ func mentions(expr string) (all []mention) {
 func checkValue(t *testing.T, where, metric, label, value string) {
 	t.Helper()
 	statuses := map[string][]string{
-		"hostler_node_status":  texts(broker.NodeStatuses),
-		"hostler_silent_nodes": texts([]broker.NodeStatus{broker.Active, broker.Offline}),
-		"hostler_tasks":        texts([]broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched, broker.TaskSucceeded, broker.TaskFailed, broker.TaskExpired, broker.TaskCanceled}),
-		"hostler_runs":         texts([]chain.Status{chain.Pending, chain.Running, chain.Completed, chain.FailedRetryable, chain.FailedManual, chain.Cancelled, chain.Compensating, chain.Reconciled}),
+		"hostler_node_status":               texts(broker.NodeStatuses),
+		"hostler_silent_nodes":              texts([]broker.NodeStatus{broker.Active, broker.Offline}),
+		"hostler_tasks":                     texts([]broker.TaskStatus{broker.TaskQueued, broker.TaskDispatched, broker.TaskSucceeded, broker.TaskFailed, broker.TaskExpired, broker.TaskCanceled}),
+		"hostler_operations":                texts(broker.OperationStatuses),
+		"hostler_operations_oldest_seconds": texts(broker.OperationStatuses),
+		"hostler_operation_steps_total":     texts(stepStatuses),
+		"hostler_runs":                      texts([]chain.Status{chain.Pending, chain.Running, chain.Completed, chain.FailedRetryable, chain.FailedManual, chain.Cancelled, chain.Compensating, chain.Reconciled}),
 	}
 	known := map[string]func(string) bool{
 		"type": func(v string) bool { _, err := taskcatalog.Lookup(v, 1); return err == nil },
@@ -257,6 +260,8 @@ func checkValue(t *testing.T, where, metric, label, value string) {
 		},
 		"availability": func(v string) bool { return slices.Contains(broker.Availabilities, broker.Availability(v)) },
 		"status":       func(v string) bool { return slices.Contains(statuses[metric], v) },
+		"kind":         func(v string) bool { _, is := taskcatalog.StepKindOf(v); return is || metric == "hostler_runs" },
+		"result":       func(v string) bool { return slices.Contains([]string{mintMinted, mintDenied, mintFailed}, v) },
 		"job":          func(v string) bool { return v == "hostler" }, // as docs/how-to/monitoring.md has it scraped
 		"route":        func(v string) bool { return v == "connect" || slices.Contains(nodeapi.Routes(), v) },
 	}

@@ -51,7 +51,8 @@ func (s *Server) openRuns() error {
 	allocations := &allocation.Chains{Records: &allocationrecords.Records{DB: s.db, Queue: s.queue, Starts: starts}}
 	s.operations = &operationrecords.Records{DB: s.db, Queue: s.queue, Signer: s.trust}
 	s.agents = &agentrecords.Nodes{DB: s.db, Queue: s.queue, Trust: s.trust, Starts: starts}
-	s.runs, err = chain.New(s.db, classes(), chain.Options{Poll: s.c.Often, Grace: stepGrace, Log: s.c.Log.Named("runs")},
+	counted := &countedRuns{DB: s.db, operations: s.metrics.operations}
+	s.runs, err = chain.New(counted, classes(), chain.Options{Poll: s.c.Often, Grace: stepGrace, Log: s.c.Log.Named("runs")},
 		append(kinds(s.onboarding, turnovers, s.agents, allocations, &operation.Chains{Records: s.operations}), s.c.Kinds...)...)
 	starts.Runs = s.runs
 	return err

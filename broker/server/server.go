@@ -186,7 +186,7 @@ func (s *Server) join(ctx context.Context) error {
 	s.nodes, err = nodeapi.New(ctx, nodeapi.Config{
 		DB: s.db, Queue: s.queue, Trust: s.trust, Minter: s.minter(), Now: c.Now, NodeRate: c.nodeRate, Reread: c.Often,
 		Log:     c.Log.Named("nodes"),
-		Refused: s.metrics.refused,
+		Refused: s.metrics.refused, Minted: s.metrics.operations.minted,
 		Observe: func(route string, status int, took time.Duration) { s.metrics.observe("agents", route, status, took) },
 	})
 	if err != nil {
@@ -207,7 +207,7 @@ func (s *Server) join(ctx context.Context) error {
 		Onboarding: s.onboarding, Runs: s.runs, Agents: s.agents, Operations: s.operations, Terminals: s.terminals, Relay: s.relay,
 		Now:    c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),
-		Version: c.Version, AgentURL: s.at.agents, Unwritable: s.writes.Trouble,
+		Version: c.Version, AgentURL: s.at.agents, Unwritable: s.writes.Trouble, Denied: s.metrics.operations.denied,
 		Observe: func(route string, status int, took time.Duration) {
 			s.metrics.observe("operators", route, status, took)
 		},

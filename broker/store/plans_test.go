@@ -28,6 +28,7 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.CountOpenTasks(ctx, []string{"dc1"}))(t)
 	must(db.OpenTasksByKey(ctx))(t)
 	must(db.Gauges(ctx))(t)
+	must(db.LiveOperations(ctx))(t)
 	must(db.HeldBack(ctx, []string{"dc1"}))(t)
 	must(db.StoppedRuns(ctx, nil, 10))(t)
 	must(db.StoppedRuns(ctx, []string{"dc1"}, 10))(t)
@@ -111,7 +112,7 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	few := []string{
 		"tasks_open", "chain_runs_open", "chain_runs_due", "chain_runs_held", "chain_holds_now", "outbox_waiting", "audit_logs_unsealed", "certificates_denied", "terminal_sessions_live",
 		"allocations_live", "allocations_uncertified", "node_devices_wrong", "allocation_claims_live",
-		"tenant_allocations_moving", "tenant_allocations_ending", "tenant_allocations_live",
+		"tenant_allocations_moving", "tenant_allocations_ending", "tenant_allocations_live", "operations_live",
 	}
 	many := []string{"tasks_node (node_id=?)", "chain_runs_list (site=?)", // all rows that a node or a site ever had
 		"usage_spans_project (project_id=?)", "usage_spans_project (project_id=? AND from_at<?)", "usage_spans_from (from_at<?)"}

@@ -79,7 +79,8 @@ func (r *Records) Retry(ctx context.Context, o broker.Operation, by chain.Actor,
 	return start(o, o.Attempt+1, chain.Start{
 		RequestedBy: by.Name, Role: by.Role, Reason: reason,
 		Effects: []any{broker.RetryOperation{
-			ID: o.ID, RunID: runID(o.ID, o.Attempt+1), By: by.Name, Reason: reason, MostRunning: valueOr0(e.Overlay.MaxConcurrency),
+			ID: o.ID, Operation: o.Operation, RunID: runID(o.ID, o.Attempt+1), By: by.Name, Reason: reason,
+			MostRunning: valueOr0(e.Overlay.MaxConcurrency),
 		}},
 	}), nil
 }
