@@ -98,8 +98,26 @@ func same(d, f *os.File, name string) error {
 
 var errReplaced = errors.New("another file was put in its place meanwhile")
 
+// Rename gives a file another name in the same directory. What had that name is replaced.
+func (b *Below) Rename(from, to string) error {
+	at, base, err := b.parent(from, false)
+	if err != nil {
+		return err
+	}
+	defer at.Close()
+	if err := unix.Renameat(int(at.dir.Fd()), base, int(at.dir.Fd()), path.Base(to)); err != nil {
+		return &fs.PathError{Op: "rename", Path: path.Join(b.dir.Name(), from), Err: err}
+	}
+	return at.dir.Sync()
+}
+
 // Remove removes a name that is no directory. A missing name is no error.
-func (b *Below) Remove(name string) error {
+func (b *Below) Remove(name string) error { return b.unlink(name, 0) }
+
+// RemoveDir removes a directory that is empty. A missing one is no error.
+func (b *Below) RemoveDir(name string) error { return b.unlink(name, unix.AT_REMOVEDIR) }
+
+func (b *Below) unlink(name string, flags int) error {
 	at, base, err := b.parent(name, false)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -108,7 +126,7 @@ func (b *Below) Remove(name string) error {
 		return err
 	}
 	defer at.Close()
-	if err := unlink(int(at.dir.Fd()), base, 0); err != nil && !errors.Is(err, unix.ENOENT) {
+	if err := unlink(int(at.dir.Fd()), base, flags); err != nil && !errors.Is(err, unix.ENOENT) {
 		return &fs.PathError{Op: "remove", Path: path.Join(b.dir.Name(), name), Err: err}
 	}
 	return nil

@@ -22,17 +22,21 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// kept is a checkpoint in memory. kill, if set, is the error of the next save.
+// kept is a checkpoint in memory. kill, if set, is the error of the next save after as many as alive.
 type kept struct {
-	raw  []byte
-	kill error
+	raw   []byte
+	kill  error
+	alive int
 }
 
 func (k *kept) Load() ([]byte, error) { return k.raw, nil }
 
 func (k *kept) Save(raw []byte) error {
 	if k.kill != nil {
-		return k.kill
+		if k.alive == 0 {
+			return k.kill
+		}
+		k.alive--
 	}
 	k.raw = bytes.Clone(raw)
 	return nil

@@ -2,10 +2,15 @@ package steps
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"path"
+	"slices"
 
 	"github.com/hostler/hostler/agent/download"
 	"github.com/hostler/hostler/agent/machine"
@@ -29,7 +34,7 @@ func ociPulled(ctx context.Context, s *Step) (Proof, bool, error) {
 // hasArtifact holds a directory against the step's digest: the manifest has it, and each file has the
 // digest that the manifest names. Other files of the directory are not looked at.
 func hasArtifact(ctx context.Context, s *Step, open opener, dir string) (Proof, bool, error) {
-	raw, err := manifestIn(open, dir)
+	raw, err := manifestAt(open, dir+"/"+manifestName)
 	if raw == nil || err != nil {
 		return Proof{}, false, err
 	}
@@ -45,9 +50,9 @@ func hasArtifact(ctx context.Context, s *Step, open opener, dir string) (Proof, 
 	return Proof{Digest: s.Args.Text("digest"), Bytes: m.bytes}, true, nil
 }
 
-// manifestIn reads the manifest of a directory; nil: there is none.
-func manifestIn(open opener, dir string) ([]byte, error) {
-	f, err := open(dir + "/" + manifestName)
+// manifestAt reads a manifest; nil: there is none.
+func manifestAt(open opener, name string) ([]byte, error) {
+	f, err := open(name)
 	if missing(err) {
 		return nil, nil
 	}
@@ -76,17 +81,9 @@ func pullOCI(ctx context.Context, s *Step) (Proof, error) {
 	}
 	defer a.root.Close()
 	dir, digest := s.Args.Text("name"), s.Args.Text("digest")
-	manifest := ociFile{name: manifestName, digest: digest}
-	if err := a.bring(ctx, dir, "manifests", manifest, maxManifest, func(int64, int64) {}); err != nil {
-		return Proof{}, err
-	}
-	raw, err := manifestIn(a.root.Open, dir)
+	m, err := a.manifest(ctx, dir, digest)
 	if err != nil {
 		return Proof{}, err
-	}
-	m, err := readManifest(raw, digest, s.Plan.Artifacts.MaxBytes)
-	if err != nil {
-		return Proof{}, errors.Join(err, a.root.Remove(dir+"/"+manifestName))
 	}
 	var before int64
 	report := s.bytes()
@@ -97,6 +94,58 @@ func pullOCI(ctx context.Context, s *Step) (Proof, error) {
 		before += f.size
 	}
 	return Proof{Output: s.place(), Digest: digest, Bytes: m.bytes}, nil
+}
+
+// manifest gives the directory the manifest of the digest, and returns what it names. The manifest of a
+// former artifact stays until the files that it alone names are gone.
+func (a *ociRequests) manifest(ctx context.Context, dir, digest string) (m ociManifest, err error) {
+	former, err := manifestAt(a.root.Open, dir+"/"+manifestName)
+	if err != nil {
+		return m, err
+	}
+	most := a.step.Plan.Artifacts.MaxBytes
+	if m, err = readManifest(former, digest, most); taskcatalog.CodeOf(err, "") != taskcatalog.CodeDigestMismatch {
+		return m, err // it is there, of this artifact
+	}
+	next := dir + "/" + manifestNext
+	if err := a.bring(ctx, dir, "manifests", ociFile{name: manifestNext, digest: digest}, maxManifest, func(int64, int64) {}); err != nil {
+		return m, err
+	}
+	raw, err := manifestAt(a.root.Open, next)
+	if err == nil {
+		m, err = readManifest(raw, digest, most)
+	}
+	if err != nil {
+		return m, errors.Join(err, a.root.Remove(next))
+	}
+	if err := a.leave(dir, former, m); err != nil {
+		return m, noLink(err)
+	}
+	return m, noLink(a.root.Rename(next, dir+"/"+manifestName))
+}
+
+// leave removes the files that the manifest of a former artifact names and the one of the next does not,
+// with what was pulled of them in part, and the directories that this leaves empty.
+func (a *ociRequests) leave(dir string, former []byte, next ociManifest) error {
+	m, err := readManifest(former, fmt.Sprintf("sha256:%x", sha256.Sum256(former)), math.MaxInt64)
+	if err != nil {
+		return nil // no step has written it
+	}
+	for _, f := range m.files {
+		if slices.ContainsFunc(next.files, func(n ociFile) bool { return n.name == f.name }) {
+			continue
+		}
+		name := dir + "/" + f.name
+		if err := errors.Join(a.root.Remove(target{name: name}.work()), a.root.Remove(name)); err != nil {
+			return err
+		}
+		for at := path.Dir(name); at != dir; at = path.Dir(at) {
+			if a.root.RemoveDir(at) != nil {
+				break // something else is in it
+			}
+		}
+	}
+	return nil
 }
 
 // bring pulls a part of the artifact to its file, unless the file has it.

@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -170,6 +173,68 @@ func TestAnArtifactGoesOnWhereItBrokeOff(t *testing.T) {
 		if _, err := o.pull(); err != nil || o.Sent != sent {
 			t.Errorf("%d bytes came again: %v", o.Sent-sent, err)
 		}
+	})
+}
+
+// next makes the registry have another artifact, and the step name it.
+func (o *oci) next(layers ...ocispec.Descriptor) {
+	o.t.Helper()
+	raw, err := json.Marshal(ocispec.Manifest{
+		Versioned: specs.Versioned{SchemaVersion: 2}, MediaType: ocispec.MediaTypeImageManifest, Config: ocispec.DescriptorEmptyJSON, Layers: layers,
+	})
+	if err != nil {
+		o.t.Fatal(err)
+	}
+	o.parts[downloadtest.Digest(raw)] = raw
+	o.args["digest"] = downloadtest.Digest(raw)
+}
+
+// lists the files below the directory of the artifact.
+func (o *oci) lists() (all []string) {
+	o.t.Helper()
+	dir := o.path(ociDir)
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if name != dir && err == nil {
+			all = append(all, strings.TrimPrefix(name, dir+"/"))
+		}
+		return err
+	})
+	if err != nil {
+		o.t.Error(err)
+	}
+	return all
+}
+
+// A place has the files of one artifact: those of the former one go, also what it had pulled in part, and what both have
+// does not come again. What no artifact brought stays.
+func TestTheFilesOfAFormerArtifactGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOCI(t)
+		if _, err := o.pull(); err != nil {
+			t.Fatal(err)
+		}
+		for name, raw := range map[string]string{"notes": "own", target{name: "parts/weights.bin"}.work(): "half"} {
+			if err := os.WriteFile(o.path(ociDir+"/"+name), []byte(raw), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		o.next(layer(ociConfig, "config.json"), layer(ociConfig, "empty/second.json"))
+		sent, attempts := o.Sent, 0
+		for o.keeps.kill = errors.New("killed"); attempts < 30; attempts++ { // each attempt lives one save longer
+			o.keeps.alive = attempts
+			if _, err := o.pull(); err == nil {
+				break
+			}
+			o.proven(false)
+		}
+		if attempts < 3 || o.Sent-sent > 64<<10 {
+			t.Errorf("%d bytes came in %d attempts", o.Sent-sent, attempts)
+		}
+		want := []string{manifestName, "config.json", "empty", "empty/second.json", "notes"}
+		if got := o.lists(); !slices.Equal(got, want) {
+			t.Errorf("the place has %q, want %q", got, want)
+		}
+		o.proven(true)
 	})
 }
 

@@ -14,7 +14,9 @@ import (
 
 const (
 	// manifestName is the file of the manifest in the directory of its artifact. No title begins with a dot.
-	manifestName  = ".hostler-manifest.json"
+	manifestName = ".hostler-manifest.json"
+	// manifestNext is the file of the manifest of another artifact that takes the place.
+	manifestNext  = ".hostler-manifest-next.json"
 	manifestTypes = ocispec.MediaTypeImageManifest + ", application/vnd.docker.distribution.manifest.v2+json"
 	maxManifest   = 4 << 20
 	maxOCIFiles   = 512
