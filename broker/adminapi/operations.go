@@ -199,19 +199,29 @@ type projectOperationActionInput struct {
 }
 
 func (a *API) cancelProjectOperation(ctx context.Context, in *projectOperationActionInput) (*api.Operation, error) {
-	return a.onOperation(ctx, in, a.cancelOperationOf)
+	return a.onOperation(ctx, in, "cancel", a.cancelOperationOf)
 }
 
 func (a *API) retryProjectOperation(ctx context.Context, in *projectOperationActionInput) (*api.Operation, error) {
-	return a.onOperation(ctx, in, a.retryOperationOf)
+	return a.onOperation(ctx, in, "retry", a.retryOperationOf)
 }
 
+// onOperation changes an operation of a project: a member those that their own token began, an admin of the
+// project all. Code: operation_not_yours.
 func (a *API) onOperation(
-	ctx context.Context, in *projectOperationActionInput, do func(context.Context, broker.Operation, string) (broker.Operation, error),
+	ctx context.Context, in *projectOperationActionInput, what string,
+	do func(context.Context, broker.Operation, string) (broker.Operation, error),
 ) (*api.Operation, error) {
 	o, err := a.operation(ctx, in.Project, in.Operation)
 	if err != nil {
 		return nil, err
+	}
+	who := callerOf(ctx)
+	if !who.Place.OfPlatform() && o.RequestedBy != who.Name && !who.Role.Covers(projectAdmin) {
+		no := broker.Errorf(broker.Forbidden, "operation_not_yours",
+			"cannot %s operation %s: %s began it (ask that member, or an admin of the project)", what, o.ID, o.RequestedBy)
+		a.auditDenial(ctx, "operation."+what, "operation/"+o.ID, "", no)
+		return nil, no
 	}
 	if o, err = do(ctx, o, in.Body.Reason); err != nil {
 		return nil, err

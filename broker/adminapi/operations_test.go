@@ -66,14 +66,20 @@ func (n tenant) operations() string { return "/projects/" + n.project.ID + "/ope
 func (n tenant) operated(t *testing.T, b *servertest.Broker) string {
 	t.Helper()
 	leads(t, b, n.held.ID, toProvisioning, toActive)
+	return n.began(t, b, "op-"+n.org.Name, "theirs")
+}
+
+// began stores an operation of the tenant on its active allocation, which no node carries out.
+func (n tenant) began(t *testing.T, b *servertest.Broker, id, by string) string {
+	t.Helper()
 	db := openStore(t, b)
 	a, err := db.Allocation(t.Context(), n.held.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
 	o := broker.Operation{
-		ID: "op-" + n.org.Name, Operation: readiness, ProjectID: n.project.ID, Target: broker.TargetAllocation, TargetID: a.ID, AllocationID: a.ID,
-		NodeIDs: a.NodeIDs, Site: a.Site, RequestedBy: "theirs", Trigger: broker.TriggerTenant,
+		ID: id, Operation: readiness, ProjectID: n.project.ID, Target: broker.TargetAllocation, TargetID: a.ID, AllocationID: a.ID,
+		NodeIDs: a.NodeIDs, Site: a.Site, RequestedBy: by, Trigger: broker.TriggerTenant,
 	}
 	state, err := json.Marshal(operation.Work{OperationID: o.ID, Attempt: 1, NodeIDs: a.NodeIDs})
 	if err != nil {
@@ -81,7 +87,7 @@ func (n tenant) operated(t *testing.T, b *servertest.Broker) string {
 	}
 	r := chain.Record{
 		ID: o.ID + "-1", Kind: broker.OperationKind, Site: "dc1", Status: chain.Pending, Stage: "check_target", Direction: chain.Forward, Attempt: 1,
-		State: state, RequestedBy: "theirs", DueAt: b.Now().Add(100 * time.Hour),
+		State: state, RequestedBy: by, DueAt: b.Now().Add(100 * time.Hour),
 	}
 	if err := db.Insert(t.Context(), []chain.NewRun{{Record: r, Effects: []any{broker.RequestOperation{Operation: o}}}}, nil); err != nil {
 		t.Fatal(err)
@@ -133,7 +139,7 @@ func reaches(t *testing.T, b *servertest.Broker, path, status string) (o api.Ope
 }
 
 // A member begins an operation on an allocation; the node gets the signed plan; the rows that the node signed
-// are the log. Only a project_admin cancels and retries, and nobody of the project reads of a node.
+// are the log. Nobody of the project reads of a node.
 func TestAProjectRunsAnOperationOnItsAllocation(t *testing.T) {
 	b := servertest.Start(t)
 	ship(t, b)
@@ -194,17 +200,12 @@ func TestAProjectRunsAnOperationOnItsAllocation(t *testing.T) {
 	if !strings.Contains(string(a.Body), `"step_id":"runtime","step_index":2,"steps":5,"percent":40`) {
 		t.Errorf("its progress: %s", a.Body)
 	}
-	for _, verb := range []string{"cancel", "retry"} {
-		if a := b.Ask(t, member, http.MethodPost, path+"/"+verb, api.ReasonBody{}); a.Code() != "role_insufficient" {
-			t.Errorf("a member may %s: %d %s", verb, a.Status, a.Body)
-		}
-	}
 	nodes[0].FailWith(t, d, task, taskcatalog.CodeStepFailed, "on gpu-1", resultOf(p, taskcatalog.StepFailed, "ports_down"))
 	if o := reaches(t, b, path, "failed"); o.Code != "step_failed" || !strings.Contains(o.Message, "retry it") {
 		t.Errorf("%+v", o)
 	}
 
-	if a := b.Ask(t, admin, http.MethodPost, path+"/retry", api.ReasonBody{Reason: "cabled"}); a.Status != http.StatusOK || !strings.Contains(string(a.Body), `"attempt":2`) {
+	if a := b.Ask(t, member, http.MethodPost, path+"/retry", api.ReasonBody{Reason: "cabled"}); a.Status != http.StatusOK || !strings.Contains(string(a.Body), `"attempt":2`) {
 		t.Fatalf("%d %s", a.Status, a.Body)
 	}
 	d, task, p = takesOperation(t, b, nodes[0])
@@ -299,6 +300,81 @@ func readsItsOperation(t *testing.T, b *servertest.Broker, mine tenant, token, o
 		if reads(string(raw.Body), word) {
 			t.Errorf("a project reads %q in %s", word, raw.Body)
 		}
+	}
+}
+
+// A member cancels and retries what their own token began, an admin of the project or of the organisation all that
+// the project has. Of the platform only an admin does. A caller who may not changes nothing.
+func TestAMemberCancelsAndRetriesItsOwnOperationsAlone(t *testing.T) {
+	b := servertest.Start(t)
+	ship(t, b)
+	stocked(t, b, "h100.8gpu", 2)
+	mine, theirs := newTenant(t, b, "acme", "lab"), newTenant(t, b, "secret", "moonshot")
+	mine.holds(t, b, "h100.8gpu")
+	leads(t, b, mine.held.ID, toProvisioning, toActive)
+	const done = ""
+	type may struct{ own, others string }
+	all, none, unknown := may{done, done}, may{"role_insufficient", "role_insufficient"}, may{"operation_not_found", "operation_not_found"}
+	want := map[string]may{
+		"platform_admin": all, "operator": none, "viewer": none,
+		"tenant_admin": all, "project_admin": all, "project_admin of a project": all,
+		"project_member": {done, "operation_not_yours"}, "project_member of a project": {done, "operation_not_yours"},
+		"project_viewer": none, "project_viewer of a project": none,
+		"project_admin elsewhere": unknown, "project_member elsewhere": unknown, "tenant_admin elsewhere": unknown,
+	}
+	tokens := mine.tokens(t, b)
+	for role, token := range theirs.tokens(t, b) {
+		tokens[role+" elsewhere"] = token
+	}
+	for _, role := range []string{"platform_admin", "operator", "viewer"} {
+		tokens[role] = b.NewToken(t, api.TokenCreate{Name: strings.ReplaceAll(role, "_", "-"), Role: role})
+	}
+	n := 0
+	for role, may := range want {
+		var me api.Token
+		if a := b.Ask(t, tokens[role], http.MethodGet, "/whoami", nil); json.Unmarshal(a.Body, &me) != nil || me.Name == "" {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+		for by, code := range map[string]string{me.Name: may.own, "acme-other": may.others} {
+			n++
+			path := mine.operations() + "/" + mine.began(t, b, fmt.Sprint("op-", n), by)
+			if strings.HasSuffix(role, "elsewhere") {
+				path = theirs.operations() + strings.TrimPrefix(path, mine.operations())
+			}
+			retried := code
+			if code == done {
+				retried = "transition_refused" // it has not ended
+			}
+			if a := b.Ask(t, tokens[role], http.MethodPost, path+"/retry", api.ReasonBody{Reason: "r"}); a.Code() != retried {
+				t.Errorf("%s retries what %s began: %d %s, want %q", role, by, a.Status, a.Body, retried)
+			}
+			a := b.Ask(t, tokens[role], http.MethodPost, path+"/cancel", api.ReasonBody{Reason: "r"})
+			if a.Code() != code || code == done && !strings.Contains(string(a.Body), `"canceling":true`) {
+				t.Errorf("%s cancels what %s began: %d %s, want %q", role, by, a.Status, a.Body, code)
+			}
+			o := servertest.Must[api.PlatformOperation](t, b, http.MethodGet, fmt.Sprint("/operations/op-", n), nil)
+			if o.Canceling != (code == done) {
+				t.Errorf("after %s: %+v", role, o)
+			}
+			b.Advance(time.Second)
+		}
+	}
+	if rows := audited(t, b, "operation_not_yours"); len(rows) != 4 {
+		t.Errorf("audited %d refusals", len(rows))
+	}
+}
+
+// What an admin of the platform begins on a project's allocation is no request of a tenant.
+func TestAnOperationSaysWhoBeganIt(t *testing.T) {
+	b := servertest.Start(t)
+	ship(t, b)
+	nodes := stocked(t, b, "h100.8gpu", 1, servertest.H100s(8))
+	mine := newTenant(t, b, "acme", "lab")
+	mine.holds(t, b, "h100.8gpu")
+	nodes[0].Provision(t, mine.held.ID)
+	made := servertest.Must[api.Operation](t, b, http.MethodPost, mine.operations(), api.OperationCreate{Operation: readiness, AllocationID: mine.held.ID})
+	if made.Trigger != "admin" {
+		t.Errorf("it is by %s, %q", made.RequestedBy, made.Trigger)
 	}
 }
 

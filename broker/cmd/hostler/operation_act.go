@@ -113,7 +113,8 @@ func operationCancelCommand(a *app) *cobra.Command {
 		Use: "cancel ID", Short: "end an operation",
 		Long: `Ask for the end of an operation. Its nodes stop between or in their steps and say so;
 until then the operation is canceling. What a step has done stays. One that has ended
-stays as it is. It needs a project_admin, or an operator with a reason.`,
+stays as it is. A project_member cancels what the same token began; all else needs a
+project_admin, or an operator with a reason.`,
 		Example: "  hostler operation cancel op-019c4e6a2f1k7m2q4s6t8w --reason 'wrong model'",
 	}, (*client.Client).CancelProjectOperation, (*client.Client).CancelOperation)
 }
@@ -122,8 +123,8 @@ func operationRetryCommand(a *app) *cobra.Command {
 	return a.operationVerb(&cobra.Command{
 		Use: "retry ID", Short: "try a failed or canceled operation again",
 		Long: `Try an operation again with the same plan. Each node goes on from its first step that is
-not done. The target must still be the same. It needs a project_admin, or an operator
-with a reason.`,
+not done. The target must still be the same. A project_member retries what the same
+token began; all else needs a project_admin, or an operator with a reason.`,
 		Example: "  hostler operation retry op-019c4e6a2f1k7m2q4s6t8w --reason 'cable replaced'",
 	}, (*client.Client).RetryProjectOperation, (*client.Client).RetryOperation)
 }

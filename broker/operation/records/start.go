@@ -39,6 +39,8 @@ func (r *Records) New(ctx context.Context, w Order) (broker.Operation, error) {
 	}
 	if a := w.Allocation; a.ID != "" {
 		o.Target, o.TargetID, o.AllocationID, o.Site, o.NodeIDs = broker.TargetAllocation, a.ID, a.ID, a.Site, a.NodeIDs
+	}
+	if broker.Role(w.Role).OfTenants() { // the platform may begin an operation on a project's allocation, too
 		o.Trigger = broker.TriggerTenant
 	}
 	o.CorrelationID = o.ID
