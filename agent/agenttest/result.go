@@ -2,6 +2,7 @@ package agenttest
 
 import (
 	"net/http"
+	"slices"
 
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
@@ -60,6 +61,13 @@ func (b *Broker) judge(q *Task, req wire.ResultRequest, peer *pki.Peer) *taskcat
 		ev.Nonce != q.Payload.Nonce || ev.Outcome != req.Outcome || ev.Code != req.Code || ev.BootID == "" ||
 		ev.FinishedAt.Before(ev.StartedAt) {
 		b.t.Errorf("evidence of task %s is about something else: %+v", q.ID, ev)
+	}
+	rows := taskcatalog.LookedAt()
+	for _, c := range ev.Report.Checks {
+		if !slices.Contains(rows, c.Name) && q.Payload.Type != "node.gpu_scrub" {
+			b.t.Errorf("evidence of task %s has twice, or without a row in the table of checks, the check %s", q.ID, c.Name)
+		}
+		rows = slices.DeleteFunc(rows, func(name string) bool { return name == c.Name })
 	}
 	if req.Result != nil {
 		if ev.ResultDigest != pki.Digest(req.Result) {
