@@ -21,6 +21,8 @@ type operationKey struct {
 	fault  func(o OperationOverlay) string // why the value is no value of the key; empty: it is
 	// widens returns the part of o that wider does not permit; empty: there is none.
 	widens func(o, wider OperationOverlay) string
+	// adds is set where a value only adds to what the wider levels have, and so cannot widen them.
+	adds bool
 	// denies returns what of an execution is denied, and what the key has instead; nil: nothing is.
 	denies func(o OperationOverlay, ask OperationAsk) (what, has string)
 }
@@ -69,6 +71,7 @@ var operationKeys = []operationKey{
 		func(most int64, ask OperationAsk) (string, bool) {
 			return fmt.Sprintf(" beside %d executions under way", ask.Running), ask.Running >= most
 		}),
+	conditionsKey(),
 }
 
 // OperationKeys returns the names of the keys of overlays.

@@ -65,6 +65,8 @@ type OperationOverlay struct {
 	AllowedTargetKinds           []string `json:"allowed_target_kinds,omitzero"`
 	RequireSignatureVerification *bool    `json:"require_signature_verification,omitempty"`
 	MaxArtifactSizeBytes         *int64   `json:"max_artifact_size_bytes,omitempty"` // of each artifact
+	// Conditions must all be true, with those of the other levels.
+	Conditions []OperationCondition `json:"conditions,omitempty"`
 }
 
 // OperationPolicy is the overlay of a place for an operation.
@@ -177,11 +179,13 @@ type OperationAsk struct {
 	MaxArtifactBytes int64    // of each artifact; 0: not known
 	Timeout          time.Duration
 	Running          int64 // executions of the operation that the project has already
+	// Holds says whether a condition is true of the execution. An error denies, and so does a function that is missing.
+	Holds func(OperationCondition) (bool, error)
 }
 
 // Permit refuses an execution that a level denies, and names the widest such level. Codes:
 // operation_denied, target_kind_denied, artifact_source_denied, artifact_size_denied,
-// operation_timeout_denied, operation_concurrency_denied.
+// operation_timeout_denied, operation_concurrency_denied, operation_condition_denied.
 func (e EffectiveOperationPolicy) Permit(ask OperationAsk) error {
 	for _, k := range operationKeys {
 		for _, p := range e.from {
@@ -214,7 +218,7 @@ func (p OperationPolicy) CheckNarrows(wider []OperationPolicy) error {
 	wider = slices.DeleteFunc(slices.Clone(wider), func(w OperationPolicy) bool { return w.compare(p) >= 0 })
 	e := MergeOperationPolicies(p.Place, p.Operation, wider)
 	for _, k := range operationKeys {
-		if k.value(p.Overlay) == nil || k.value(e.Overlay) == nil {
+		if k.adds || k.value(p.Overlay) == nil || k.value(e.Overlay) == nil {
 			continue
 		}
 		if asks := k.widens(p.Overlay, e.Overlay); asks != "" {

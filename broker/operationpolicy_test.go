@@ -30,7 +30,7 @@ func at(p Place, operation string, o OperationOverlay) OperationPolicy {
 
 // stageAsk is an execution that no policy of these tests denies, unless it narrows to less.
 func stageAsk() OperationAsk {
-	return OperationAsk{TargetKind: "node", Sources: []string{"s3:models/public/llama"}, MaxArtifactBytes: 1 << 30, Timeout: time.Hour}
+	return OperationAsk{TargetKind: "node", Sources: []string{"s3:models/public/llama"}, MaxArtifactBytes: 1 << 30, Timeout: time.Hour, Holds: judged}
 }
 
 // Each denial has its code, and its text names level and key.
@@ -119,6 +119,27 @@ func TestADenialNamesLevelAndKey(t *testing.T) {
 			[]OperationPolicy{global(OperationOverlay{MaxConcurrency: new(int64(2))})},
 			func(a *OperationAsk) { a.Running = 2 }, "operation_concurrency_denied",
 			"beside 2 executions under way: denied by the global policy for model.artifact.stage: max_concurrency is 2",
+		},
+		{
+			"a condition",
+			[]OperationPolicy{
+				global(OperationOverlay{Conditions: []OperationCondition{{"by_day", "true", "by day"}}}),
+				at(tenantPlace, AllOperations, OperationOverlay{Conditions: []OperationCondition{{"by_day", "true", "by day"}, {"small", "false", "ask the owner of the budget"}}}),
+			},
+			nil,
+			"operation_condition_denied", "cannot run model.artifact.stage: denied by the tenant's policy for all operations: " +
+				"conditions has small, which is not true: ask the owner of the budget (see",
+		},
+		{
+			"a condition that fails",
+			[]OperationPolicy{at(projectPlace, stage, OperationOverlay{Conditions: []OperationCondition{{"small", "away", "no"}}})},
+			nil,
+			"operation_condition_denied", "the project's policy for model.artifact.stage: conditions has small, which cannot be judged: nobody knows (see",
+		},
+		{
+			"a condition without a judge",
+			[]OperationPolicy{global(OperationOverlay{Conditions: []OperationCondition{{"small", "true", "no"}}})},
+			func(a *OperationAsk) { a.Holds = nil }, "operation_condition_denied", "has small, which nothing can judge",
 		},
 		{
 			"of another project", []OperationPolicy{
@@ -305,6 +326,16 @@ func TestAnOverlayHasKnownValuesOnly(t *testing.T) {
 		{`{"max_artifact_size_bytes":99999999999999}`, "max_artifact_size_bytes is not between 1 and 17592186044416"},
 		{`{"allowed_target_kinds":["rack"]}`, `allowed_target_kinds has "rack", which is no kind of target (node, allocation, group)`},
 		{`{"allowed_artifact_sources":["s3:models/../x"]}`, `has "s3:models/../x", which is no source`},
+		{`{"conditions":[]}`, "has no key"},
+		{`{"conditions":[{"name":"small","expression":"node_count < 3 &&\n\thour > 8","message":"ask Ada"}]}`, ""},
+		{`{"conditions":[{"name":"small","expression":"true","message":"m"},{"name":"small","expression":"false","message":"m"}]}`, "conditions has small twice"},
+		{`{"conditions":[{"name":"Small!","expression":"true","message":"m"}]}`, `conditions has the name "Small!"`},
+		{`{"conditions":[{"name":"small","expression":" ","message":"m"}]}`, "conditions has small, whose expression is not"},
+		{`{"conditions":[{"name":"small","expression":"` + strings.Repeat("x", 1025) + `","message":"m"}]}`, "a text of 1 to 1024 bytes"},
+		{`{"conditions":[{"name":"small","expression":"true\u001b","message":"m"}]}`, "without control characters"},
+		{`{"conditions":[{"name":"small","expression":"true","message":""}]}`, "conditions has small, whose message is not one line of 1 to 200 bytes"},
+		{`{"conditions":[{"name":"small","expression":"true","message":"a\nb"}]}`, "whose message is not one line"},
+		{`{"conditions":[{"name":"small","expression":"true","message":"m","level":"global"}]}`, "cannot be read"},
 		{`{"allowed_artifact_sources":["s3:a\u001b[2J"]}`, `has "s3:a\\x1b[2J", which`},
 	} {
 		_, err := OperationPolicyOf([]byte(c.raw))
@@ -314,6 +345,9 @@ func TestAnOverlayHasKnownValuesOnly(t *testing.T) {
 	}
 	if err := (OperationOverlay{AllowedArtifactSources: many}).Check(); err == nil || !strings.Contains(err.Error(), "has 33 entries (at most 32)") {
 		t.Errorf("a huge list: %v", err)
+	}
+	if err := (OperationOverlay{Conditions: make([]OperationCondition, 17)}).Check(); err == nil || !strings.Contains(err.Error(), "conditions has 17 entries (at most 16)") {
+		t.Errorf("many conditions: %v", err)
 	}
 	for _, bad := range []string{"", "stage", "model.artifact.stage@v1", "Model.stage", "model.*", "**", "a." + strings.Repeat("b", 70), "model.stage\n"} {
 		if codeOf(CheckOperation(bad)) != "operation_invalid" {
@@ -344,7 +378,27 @@ func drawOverlay(t *rapid.T, name string) (o OperationOverlay) {
 		MaxConcurrency: limit("concurrency"), TimeoutSeconds: limit("timeout"), MaxArtifactSizeBytes: limit("size"),
 		AllowedArtifactSources: list("sources", []string{"s3:a", "s3:a/b", "s3:a/b/c", "s3:a/d", "s3:ab", "gcs:a"}),
 		AllowedTargetKinds:     list("kinds", OperationTargetKinds),
+		Conditions:             drawConditions(t, name),
 	}
+}
+
+// drawConditions draws conditions whose expressions are their verdicts.
+func drawConditions(t *rapid.T, name string) (all []OperationCondition) {
+	for _, c := range []string{"a", "b"} {
+		if rapid.Bool().Draw(t, name+" has condition "+c) {
+			verdict := rapid.SampledFrom([]string{"true", "false", "away"}).Draw(t, name+" condition "+c)
+			all = append(all, OperationCondition{Name: c, Expression: verdict, Message: "ask " + c})
+		}
+	}
+	return all
+}
+
+// judged is the verdict that drawConditions means.
+func judged(c OperationCondition) (bool, error) {
+	if c.Expression == "away" {
+		return true, errors.New("nobody knows")
+	}
+	return c.Expression == "true", nil
 }
 
 func drawAsk(t *rapid.T) OperationAsk {
@@ -355,6 +409,7 @@ func drawAsk(t *rapid.T) OperationAsk {
 		MaxArtifactBytes: rapid.Int64Range(0, 4).Draw(t, "size"),
 		Timeout:          time.Duration(rapid.Int64Range(0, 4).Draw(t, "timeout")) * time.Second,
 		Running:          rapid.Int64Range(0, 4).Draw(t, "running"),
+		Holds:            judged,
 	}
 }
 
@@ -391,6 +446,11 @@ func permits(o OperationOverlay, ask OperationAsk) bool {
 			return false
 		}
 		if m := o.MaxArtifactSizeBytes; m != nil && (ask.MaxArtifactBytes == 0 || ask.MaxArtifactBytes > *m) {
+			return false
+		}
+	}
+	for _, c := range o.Conditions {
+		if c.Expression != "true" {
 			return false
 		}
 	}
@@ -437,6 +497,24 @@ func TestNoOverlayWidensADenial(t *testing.T) {
 	})
 }
 
+// Whoever may only narrow a policy keeps each of its conditions, and may add others.
+func TestAPolicyWithoutAConditionPermitsMore(t *testing.T) {
+	had := OperationOverlay{Conditions: []OperationCondition{{"small", "x", "m"}, {"day", "y", "m"}}}
+	for _, c := range []struct {
+		o    OperationOverlay
+		want string
+	}{
+		{OperationOverlay{Enabled: new(true)}, "conditions"},
+		{OperationOverlay{Conditions: had.Conditions[:1]}, "conditions"},
+		{OperationOverlay{Conditions: []OperationCondition{{"small", "x || true", "m"}, {"day", "y", "m"}}}, "conditions"},
+		{OperationOverlay{Conditions: append([]OperationCondition{{"new", "z", "m"}, {"renamed", "y", "other words"}}, had.Conditions[0])}, ""},
+	} {
+		if got := c.o.Beyond(had); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.o, got, c.want)
+		}
+	}
+}
+
 func TestNarrowIsALattice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b, c := drawOverlay(t, "a"), drawOverlay(t, "b"), drawOverlay(t, "c")
@@ -460,6 +538,12 @@ func TestARefusedPolicyHasAKeyWithoutEffect(t *testing.T) {
 		own, e := p.Overlay.Narrow(p.Overlay), MergeOperationPolicies(projectPlace, stage, append(wider, p))
 		inEffect := true
 		for _, k := range operationKeys {
+			if k.Name == operationConditionsName { // each is in effect, beside those of the wider levels
+				for _, c := range p.Overlay.Conditions {
+					inEffect = inEffect && slices.Contains(e.Overlay.Conditions, c)
+				}
+				continue
+			}
 			if k.value(own) != nil && !reflect.DeepEqual(k.value(own), k.value(e.Overlay)) {
 				inEffect = false
 			}

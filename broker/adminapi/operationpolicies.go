@@ -5,6 +5,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/operation/condition"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -45,6 +46,9 @@ func (a *API) putOperationPolicy(
 	}
 	p := broker.OperationPolicy{Place: at, Operation: operation, Overlay: broker.OperationOverlay(put.Policy)}
 	if err := p.Overlay.Check(); err != nil {
+		return nil, err
+	}
+	if err := condition.Check(p.Overlay.Conditions); err != nil {
 		return nil, err
 	}
 	who := callerOf(ctx)
@@ -248,7 +252,14 @@ func (a *API) explainProjectOperationPolicy(ctx context.Context, in *projectOper
 	out := &api.EffectiveOperationPolicy{
 		ProjectID: p.ID, Operation: e.Operation, Policy: api.OperationOverlay(e.Overlay), DecidedBy: map[string]api.OperationDecision{},
 	}
+	out.Policy.Conditions = nil
+	for _, c := range e.Conditions() {
+		out.Conditions = append(out.Conditions, api.RuledCondition{OperationRule: *ruleResource(c.Rule), Name: c.Name, Message: c.Message})
+	}
 	for key, d := range e.By {
+		if broker.OperationOverlay(out.Policy).Value(key) == nil {
+			continue
+		}
 		decision := api.OperationDecision{OperationRule: *ruleResource(d.Rule)}
 		if d.Apart != nil {
 			decision.Apart = ruleResource(*d.Apart)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 )
@@ -193,5 +194,52 @@ func TestHostilePoliciesOfOperationsAreRefused(t *testing.T) {
 	}
 	if list := servertest.Must[api.OperationPolicyList](t, b, http.MethodGet, "/organisations/acme/operation-policies", nil); len(list.Items) != 0 {
 		t.Errorf("%+v", list.Items)
+	}
+}
+
+// A condition that cannot be judged is refused with its place when it is set. What holds for a project is told by
+// level, name and message: the expression of a wider level is its own.
+func TestConditionsAreReadWhenTheyAreSetAndToldWithoutExpressions(t *testing.T) {
+	b := servertest.Start(t)
+	mine := newTenant(t, b, "acme", "lab")
+	put := func(expression string) api.OperationPolicyPut {
+		return policyPut(api.OperationOverlay{Conditions: []broker.OperationCondition{{Name: "by_day", Expression: expression, Message: "by day alone"}}})
+	}
+	for expression, want := range map[string][2]string{
+		"hour >=":         {"operation_condition_syntax", "condition by_day, line 1, column 8: "},
+		"hour > 8 && day": {"operation_condition_unknown_name", "condition by_day, line 1, column 13: there is nothing with the name 'day' (the variables are operation, "},
+		"hour + 1":        {"operation_condition_type", "condition by_day has the result int"},
+		"":                {"operation_policy_invalid", "conditions has by_day, whose expression"},
+	} {
+		if a := b.Ask(t, b.Token, http.MethodPut, allPolicy, put(expression)); a.Status != http.StatusUnprocessableEntity || a.Code() != want[0] || !strings.Contains(string(a.Body), want[1]) {
+			t.Errorf("%q: %d %s, want %v", expression, a.Status, a.Body, want)
+		}
+	}
+	servertest.Must[api.OperationPolicy](t, b, http.MethodPut, allPolicy, put(`hour >= 8 || site == "secret-site"`))
+	admin := mine.tokens(t, b)["project_admin of a project"]
+	own := put("node_count < 5")
+	own.Policy.Conditions[0].Name, own.Policy.TimeoutSeconds = "small", new(int64(60))
+	if a := b.Ask(t, admin, http.MethodPut, "/projects/lab"+stagePolicy, own); a.Status != http.StatusOK {
+		t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	if a := b.Ask(t, admin, http.MethodGet, "/projects/lab"+stagePolicy, nil); !strings.Contains(string(a.Body), `"expression":"node_count \u003c 5"`) {
+		t.Errorf("its own policy: %s", a.Body)
+	}
+	a := b.Ask(t, admin, http.MethodGet, "/projects/lab"+stagePolicy+"/effective", nil)
+	var got api.EffectiveOperationPolicy
+	if err := json.Unmarshal(a.Body, &got); err != nil || strings.Contains(string(a.Body), "secret-site") {
+		t.Fatalf("%d %s", a.Status, a.Body)
+	}
+	want := `{"project_id":"` + mine.project.ID + `","operation":"model.artifact.stage","policy":{"timeout_seconds":60},` +
+		`"decided_by":{"timeout_seconds":{"level":"project","operation":"model.artifact.stage"}},` +
+		`"conditions":[{"level":"global","operation":"*","name":"by_day","message":"by day alone"},` +
+		`{"level":"project","operation":"model.artifact.stage","name":"small","message":"by day alone"}]}`
+	if text := mustJSON(t, got); text != want {
+		t.Errorf("%s\nwant %s", text, want)
+	}
+	b.Advance(1e9)
+	own.Policy.Conditions = nil // a project_admin may not take a condition away
+	if a := b.Ask(t, admin, http.MethodPut, "/projects/lab"+stagePolicy, own); a.Code() != "policy_cannot_widen" || !strings.Contains(string(a.Body), "its conditions permits more") {
+		t.Errorf("%d %s", a.Status, a.Body)
 	}
 }

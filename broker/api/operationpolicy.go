@@ -1,6 +1,10 @@
 package api
 
-import "time"
+import (
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
 
 // OperationOverlay is what a level says of an operation. A key that is left out says nothing, and an empty
 // list permits nothing.
@@ -12,6 +16,8 @@ type OperationOverlay struct {
 	AllowedTargetKinds           []string `json:"allowed_target_kinds,omitzero" maxItems:"32" doc:"of node, allocation and group"`
 	RequireSignatureVerification *bool    `json:"require_signature_verification,omitempty"`
 	MaxArtifactSizeBytes         *int64   `json:"max_artifact_size_bytes,omitempty" minimum:"1" maximum:"17592186044416" doc:"of each artifact"`
+
+	Conditions []broker.OperationCondition `json:"conditions,omitempty" maxItems:"16" doc:"must all be true of an execution, with those of the other levels"`
 }
 
 // OperationRule names a policy of operations by its level and operation.
@@ -53,8 +59,17 @@ type OperationPolicyPut struct {
 type EffectiveOperationPolicy struct {
 	ProjectID string                       `json:"project_id"`
 	Operation string                       `json:"operation"`
-	Policy    OperationOverlay             `json:"policy" doc:"each key as narrow as the narrowest level; a key that is left out has no limit"`
+	Policy    OperationOverlay             `json:"policy" doc:"each key as narrow as the narrowest level; a key that is left out has no limit; without conditions"`
 	DecidedBy map[string]OperationDecision `json:"decided_by" doc:"by key: the last policy that set or narrowed it, from the widest level"`
+	// Conditions have no expressions: those of a wider level may name what only that level knows.
+	Conditions []RuledCondition `json:"conditions,omitempty" doc:"of all levels, from the widest; each must be true of an execution"`
+}
+
+// RuledCondition is a condition with the policy that has it.
+type RuledCondition struct {
+	OperationRule
+	Name    string `json:"name"`
+	Message string `json:"message" doc:"told to whoever is denied"`
 }
 
 // OperationDecision says which policy decided a key.

@@ -90,6 +90,7 @@ var only = []struct {
 	{"github.com/danielgtaylor/huma", []string{"broker/adminapi"}},
 	{"github.com/cloudevents/sdk-go", []string{"broker/outbox"}},
 	{"github.com/nats-io/nats.go", []string{"broker/outbox/nats"}},
+	{"github.com/google/cel-go", []string{"broker/operation/condition"}},
 	{"github.com/aws/aws-sdk-go-v2", []string{"broker/artifactsource"}},
 	{"github.com/coder/websocket", []string{"broker/adminapi", "broker/api/client"}},
 	{"github.com/quic-go/quic-go", []string{"agent/terminal", "broker/relay"}},

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // operationKeyFlags are the keys of a policy of operations as flags.
@@ -14,6 +15,7 @@ type operationKeyFlags struct {
 	enabled, signature          bool
 	concurrency, seconds, bytes int64
 	sources, targets            []string
+	conditions                  string // name of a file
 }
 
 func (k *operationKeyFlags) add(c *cobra.Command) {
@@ -25,10 +27,11 @@ func (k *operationKeyFlags) add(c *cobra.Command) {
 	f.StringArrayVar(&k.targets, "target-kind", nil, "what it may run on: node, allocation or group, `KIND` (may be repeated)")
 	f.BoolVar(&k.signature, "require-signature", false, "whether the signatures of artifacts must be verified")
 	f.Int64Var(&k.bytes, "max-artifact-size", 0, "size of the largest artifact, `BYTES`")
+	f.StringVar(&k.conditions, "conditions", "", "conditions that must be true: a `FILE` with a JSON list of name, expression and message, or -")
 }
 
-// into sets the keys whose flags were given, and reports whether there are any.
-func (k *operationKeyFlags) into(c *cobra.Command, o *api.OperationOverlay) bool {
+// into sets the keys whose flags were given. Codes: bad_usage, operation_policy_invalid.
+func (k *operationKeyFlags) into(a *app, c *cobra.Command, o *api.OperationOverlay) error {
 	given := c.Flags().Changed
 	pick(given("enabled"), &o.Enabled, &k.enabled)
 	pick(given("require-signature"), &o.RequireSignatureVerification, &k.signature)
@@ -41,12 +44,23 @@ func (k *operationKeyFlags) into(c *cobra.Command, o *api.OperationOverlay) bool
 	if given("target-kind") {
 		o.AllowedTargetKinds = namesOf(k.targets)
 	}
-	for _, key := range broker.OperationKeys() {
-		if operationKeyText(*o, key) != "" {
-			return true
+	if given("conditions") {
+		raw, err := a.readBounded(k.conditions)
+		if err != nil {
+			return err
+		}
+		if err := taskcatalog.DecodeStrict(raw, &o.Conditions); err != nil {
+			return broker.Errorf(broker.Invalid, "operation_policy_invalid",
+				"cannot use %s, it must be a JSON list of conditions with name, expression and message: %v", k.conditions, err)
 		}
 	}
-	return false
+	for _, key := range broker.OperationKeys() {
+		if broker.OperationOverlay(*o).Value(key) != nil {
+			return nil
+		}
+	}
+	return usage("no key is given (use --enabled, --source, --target-kind, --timeout, --max-concurrency, --max-artifact-size, " +
+		"--require-signature or --conditions; hostler operation policy remove takes a policy away)")
 }
 
 func pick[T any](given bool, to **T, from *T) {

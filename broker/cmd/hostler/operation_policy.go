@@ -105,16 +105,20 @@ func operationPolicySetCommand(a *app) *cobra.Command {
 operations. The operation need not exist yet. A key whose flag is left out says
 nothing; "" as the only source or target kind permits none.
 
+Conditions are expressions in CEL over facts of an execution, such as hour, sku and
+labels: docs/how-to/operation-policy.md lists the facts. An execution is permitted only
+if each condition of each level is true.
+
 A level only narrows what the wider levels permit: a policy that would permit what a
 wider one denies is refused (policy_cannot_widen). A project_admin may narrow the
 policy of a project and not widen it. What already runs goes on.`,
 		Example: "  hostler operation policy set '*' --require-signature --reason 'audit of 2026'\n" +
 			"  hostler operation policy set model.artifact.stage --org acme --source s3:models --max-artifact-size 2199023255552\n" +
-			"  hostler operation policy set slurm.node.bootstrap --project acme/lab --enabled=false",
+			"  hostler operation policy set slurm.node.bootstrap --project acme/lab --enabled=false\n" +
+			"  hostler operation policy set gpu.host.bootstrap --conditions conditions.json",
 		RunE: func(c *cobra.Command, args []string) error {
-			if !set.into(c, &put.Policy) {
-				return usage("no key is given (use --enabled, --source, --target-kind, --timeout, --max-concurrency, --max-artifact-size " +
-					"or --require-signature; hostler operation policy remove takes a policy away)")
+			if err := set.into(a, c, &put.Policy); err != nil {
+				return err
 			}
 			remote, err := a.connectAt(level)
 			if err != nil {
@@ -175,7 +179,8 @@ func operationPolicyExplainCommand(a *app) *cobra.Command {
 		Long: `Show what all levels together permit of an operation in a project: each key with its
 value and the policy that decided it, which is the last one, from the widest level,
 that set or narrowed it. Where two levels have no source or target kind in common,
-nothing is permitted, and both are named.`,
+nothing is permitted, and both are named. Conditions are listed with their policy: each
+of them must be true.`,
 		Example: "  hostler operation policy explain model.artifact.stage --project acme/lab",
 		RunE: func(c *cobra.Command, args []string) error {
 			if project == "" {
@@ -191,6 +196,9 @@ nothing is permitted, and both are named.`,
 			}
 			rows := [][]string{}
 			for _, k := range broker.OperationKeys() {
+				if k == "conditions" {
+					continue // they have a table of their own
+				}
 				value, by := operationKeyText(e.Policy, k), ""
 				if d, decided := e.DecidedBy[k]; decided {
 					by = operationRuleText(d.OperationRule)
@@ -202,6 +210,14 @@ nothing is permitted, and both are named.`,
 			}
 			return a.show(e, []string{e.Operation}, func(p *render.Page) {
 				p.Table([]render.Column{render.Keep("KEY"), render.Keep("VALUE"), render.Keep("DECIDED BY")}, rows)
+				conditions := [][]string{}
+				for _, c := range e.Conditions {
+					conditions = append(conditions, []string{c.Name, operationRuleText(c.OperationRule), c.Message})
+				}
+				if len(conditions) > 0 {
+					p.Title("conditions")
+					p.Table([]render.Column{render.Keep("NAME"), render.Keep("OF"), render.Keep("MESSAGE")}, conditions)
+				}
 			})
 		},
 	}
@@ -220,6 +236,10 @@ func (a *app) showOperationPolicy(p *api.OperationPolicy) error {
 			fields = append(fields, k, operationKeyText(p.Policy, k))
 		}
 		page.Fields(append(fields, "changed", moment(a, p.UpdatedAt))...)
+		for _, c := range p.Policy.Conditions {
+			page.Title("condition " + c.Name)
+			page.Fields("message", c.Message, "expression", c.Expression)
+		}
 	})
 }
 
@@ -230,6 +250,8 @@ func operationKeyText(o api.OperationOverlay, key string) string {
 		return ""
 	case []string:
 		return listed("none", v)
+	case []broker.OperationCondition:
+		return fmt.Sprint(len(v))
 	default:
 		return fmt.Sprint(v)
 	}

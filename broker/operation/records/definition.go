@@ -19,10 +19,16 @@ func (r *Records) Definition(ctx context.Context, id string) (d *definition.Defi
 	if warning, err = kept.MayRun(); err != nil {
 		return nil, "", err
 	}
-	d = &definition.Definition{}
+	d, err = definitionOf(kept)
+	return d, warning, err
+}
+
+// definitionOf reads a stored definition. Code: operation_definition_unreadable.
+func definitionOf(kept broker.OperationDefinition) (*definition.Definition, error) {
+	d := &definition.Definition{}
 	if err := taskcatalog.DecodeStrict(kept.Content, d); err != nil || d.Digest() != kept.Digest || d.ID() != kept.ID() {
-		return nil, "", broker.Errorf(broker.Refused, "operation_definition_unreadable",
+		return nil, broker.Errorf(broker.Refused, "operation_definition_unreadable",
 			"cannot run %s: its stored content is not that of its digest (the database was changed, or a newer broker wrote it)", kept.ID())
 	}
-	return d, warning, nil
+	return d, nil
 }

@@ -31,7 +31,8 @@ func (r *Records) planned(ctx context.Context, d *definition.Definition, o *brok
 	if o.Plan, err = plan.Make(d, ask); err != nil {
 		return 0, err
 	}
-	if err := permits(e, *o); err != nil {
+	on := subject{backend: d.Backend, allocation: w.Allocation, node: w.Node}
+	if err := r.permits(ctx, e, *o, on); err != nil {
 		return 0, err
 	}
 	ask.Limits.Sources = e.Overlay.AllowedArtifactSources
@@ -39,15 +40,58 @@ func (r *Records) planned(ctx context.Context, d *definition.Definition, o *brok
 	return valueOr0(e.Overlay.MaxConcurrency), err
 }
 
+// subject is what an operation works with, as the records have it now.
+type subject struct {
+	backend    string
+	allocation broker.Allocation // of an allocation's operation
+	node       broker.Node       // of a node's operation
+}
+
 // permits holds an operation with its plan against the policy. How many may run is the store's to count.
-func permits(e broker.EffectiveOperationPolicy, o broker.Operation) error {
+func (r *Records) permits(ctx context.Context, e broker.EffectiveOperationPolicy, o broker.Operation, on subject) error {
+	facts := factsOf(o, on, r.DB.Now())
 	ask := broker.OperationAsk{
-		TargetKind: string(o.Target), Sources: plan.Sources(o.Plan), Timeout: time.Duration(o.Plan.DeadlineSeconds) * time.Second,
+		TargetKind: string(o.Target), Sources: facts.ArtifactSources, Timeout: time.Duration(o.Plan.DeadlineSeconds) * time.Second,
+		Holds: func(c broker.OperationCondition) (bool, error) { return r.judge.Holds(ctx, c, facts) },
 	}
 	if o.Plan.Artifacts != nil {
 		ask.MaxArtifactBytes = o.Plan.Artifacts.MaxBytes
 	}
-	return e.Permit(ask)
+	err := e.Permit(ask)
+	if ctx.Err() != nil { // an interrupted judgement denies nothing
+		return ctx.Err()
+	}
+	return err
+}
+
+// factsOf returns what conditions may know of an operation. The labels are those of its target. The time of day
+// is that at which the attempt began: an operation that runs is not ended because it got late.
+func factsOf(o broker.Operation, on subject, now time.Time) broker.OperationFacts {
+	name, version, _ := strings.Cut(o.Operation, "@")
+	f := broker.OperationFacts{
+		Operation: name, Version: version, Backend: on.backend, Trigger: string(o.Trigger), TargetKind: string(o.Target),
+		NodeCount: len(o.NodeIDs), Site: o.Site, SKU: on.node.SKU, Labels: on.node.Labels, ArtifactSources: plan.Sources(o.Plan),
+	}
+	if o.Target == broker.TargetAllocation {
+		f.SKU, f.Labels = on.allocation.SKU, on.allocation.Labels
+	}
+	if o.Status == broker.OperationRunning {
+		now = o.StartedAt
+	}
+	return f.At(now)
+}
+
+// backendOf reads who carries an operation out.
+func (r *Records) backendOf(ctx context.Context, o broker.Operation) (string, error) {
+	kept, err := r.DB.OperationDefinition(ctx, o.Operation)
+	if err != nil {
+		return "", err
+	}
+	d, err := definitionOf(kept)
+	if err != nil {
+		return "", err
+	}
+	return d.Backend, nil
 }
 
 func valueOr0(n *int64) int64 {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/operation"
+	"github.com/hostler/hostler/broker/operation/condition"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/broker/taskstage"
@@ -15,6 +16,8 @@ type Records struct {
 	DB     *store.DB
 	Queue  *taskqueue.Queue
 	Signer Signer
+
+	judge condition.Judge // of the conditions of policies
 }
 
 var _ operation.Records = (*Records)(nil)
@@ -67,7 +70,16 @@ func (r *Records) Check(ctx context.Context, o broker.Operation) error {
 	if err != nil {
 		return err
 	}
-	return permits(e, o)
+	on := subject{allocation: a}
+	if o.Target == broker.TargetNode {
+		on.node = at[0].Node
+	}
+	if len(e.Conditions()) > 0 {
+		if on.backend, err = r.backendOf(ctx, o); err != nil {
+			return err
+		}
+	}
+	return r.permits(ctx, e, o, on)
 }
 
 func (r *Records) place(ctx context.Context, nodeID string) (p operation.Place, err error) {

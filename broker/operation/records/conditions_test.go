@@ -1,0 +1,63 @@
+package records
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+)
+
+func (s *site) condition(at broker.Place, expression string) {
+	s.Helper()
+	_, err := s.db.SetOperationPolicy(s.Context(), ada, broker.OperationPolicy{Place: at, Operation: "demo.look", Overlay: broker.OperationOverlay{
+		Conditions: []broker.OperationCondition{{Name: "rule", Expression: expression, Message: "ask Ada"}},
+	}}, false, "test")
+	s.ok(err)
+}
+
+// Conditions see the facts of a project's operation on its allocation, and of the platform's on a node.
+func TestConditionsSeeTheFactsOfAnOperation(t *testing.T) {
+	each(t, func(s *site) {
+		s.condition(broker.Place{}, `operation == "demo.look" && version == "v1" && backend == "node_agent" && sku == "h100" && size(artifact_sources) == 0 && labels == {} &&
+			(target_kind == "allocation" && node_count == 2 && trigger == "tenant_request" || target_kind == "node" && node_count == 1 && trigger == "admin")`)
+		o := s.begun(s.onLab())
+		_, err := s.begin(Order{Definition: parsed(s), Node: s.node("n-2"), RequestedBy: "ada", Role: "operator", Reason: "look"})
+		s.ok(err)
+		s.settle()
+		s.stands(o.ID, broker.OperationSucceeded, 1, "")
+		s.condition(broker.Place{OrganisationID: "org-1"}, `labels.tier == "gold"`)
+		_, err = s.begin(s.onLab())
+		s.refused(err, "operation_condition_denied")
+		if err != nil && !strings.Contains(err.Error(), "the tenant's policy for demo.look: conditions has rule, which cannot be judged: it fails, such as for a label that is missing") {
+			t.Error(err)
+		}
+		s.condition(broker.Place{OrganisationID: "org-1"}, `"tier" in labels`)
+		if _, err = s.begin(s.onLab()); err == nil || !strings.Contains(err.Error(), "which is not true: ask Ada") {
+			t.Error(err)
+		}
+		_, err = s.begin(Order{Definition: parsed(s), Node: s.node("n-2"), RequestedBy: "ada", Role: "operator", Reason: "look"})
+		s.ok(err) // the organisation's policy is not the platform's
+	})
+}
+
+// The time of day is that at which an attempt begins: an operation that runs goes on after it, and none begins then.
+func TestAnOperationThatRunsGoesOnAfterItsHours(t *testing.T) {
+	each(t, func(s *site) {
+		s.tasks.does = func(*broker.Task) {}
+		s.condition(broker.Place{}, "hour < "+s.db.Now().UTC().Add(time.Hour).Format("15"))
+		o := s.begun(s.onLab())
+		s.settle()
+		s.stands(o.ID, broker.OperationRunning, 1, "")
+		s.clock.Advance(2 * time.Hour)
+		s.settle()
+		kept := s.stands(o.ID, broker.OperationRunning, 1, "")
+		s.refused(s.records.Check(s.Context(), broker.Operation{
+			Operation: kept.Operation, Target: kept.Target, TargetID: kept.TargetID, AllocationID: kept.AllocationID, ProjectID: kept.ProjectID,
+			OrganisationID: kept.OrganisationID, NodeIDs: kept.NodeIDs, Safety: kept.Safety, Plan: kept.Plan,
+		}), "operation_condition_denied")
+		s.condition(broker.Place{}, `sku == "b200"`) // a narrower policy ends what runs
+		s.settle()
+		s.stands(o.ID, broker.OperationFailed, 1, "operation_condition_denied")
+	})
+}
