@@ -131,6 +131,17 @@ func (b *Below) Open(name string) (*os.File, error) {
 	return reopenRegular(fd, path.Join(b.dir.Name(), name))
 }
 
+// Names lists a directory.
+func (b *Below) Names(name string) ([]string, error) {
+	fd, err := openat2(int(b.dir.Fd()), name, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0, resolveBelow)
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: path.Join(b.dir.Name(), name), Err: err}
+	}
+	d := os.NewFile(uintptr(fd), name)
+	names, err := d.Readdirnames(-1)
+	return names, errors.Join(err, d.Close())
+}
+
 // Write replaces a whole file, with owner and mode, or leaves what was there. It makes missing
 // directories, as root's, with mode 0755. What a crash left of an earlier Write of the same name is
 // replaced.

@@ -36,9 +36,7 @@ const (
 	pythonWork    = "python-env"     // as well
 	pythonProgram = "/usr/bin/python3"
 	// envMark is the file of an environment that says what is in it.
-	envMark     = ".hostler-environment"
-	maxDists    = 5000
-	maxDistList = 64 << 20
+	envMark = ".hostler-environment"
 )
 
 var pythonEnv = []string{
@@ -50,7 +48,7 @@ var pythonEnv = []string{
 type pythonMark struct {
 	Lock        string `json:"lock"`        // digest of the lock file
 	Interpreter string `json:"interpreter"` // python3.11
-	Packages    string `json:"packages"`    // digest of what lookDists lists
+	Packages    string `json:"packages"`    // digest of what the environment has
 }
 
 // pythonStep is a step of the kind with what it reads.
@@ -89,9 +87,9 @@ func newPythonStep(s *Step) (*pythonStep, error) {
 	return p, err
 }
 
-// lookPythonEnv proves an environment by its mark, and by the lists of files that its packages have
-// brought: the mark is written when everything else is on the disk.
-func lookPythonEnv(_ context.Context, s *Step) (Proof, bool, error) {
+// lookPythonEnv proves an environment by its mark, which is written when everything else is on the disk,
+// and by the files of its packages, each with the hash in its package's list.
+func lookPythonEnv(ctx context.Context, s *Step) (Proof, bool, error) {
 	p, err := newPythonStep(s)
 	if err != nil {
 		return Proof{}, false, err
@@ -107,11 +105,14 @@ func lookPythonEnv(_ context.Context, s *Step) (Proof, bool, error) {
 	if err != nil || mark.Packages == "" || mark.Lock != p.lock || mark.Interpreter != p.interpreter {
 		return Proof{}, false, err
 	}
-	dists, digest, err := p.dists()
-	if err != nil || digest != mark.Packages {
+	all, err := p.installed(ctx)
+	if taskcatalog.CodeOf(err, "") == CodePipFailed {
+		return Proof{}, false, nil // it has changed
+	}
+	if err != nil || all.digest != mark.Packages {
 		return Proof{}, false, err
 	}
-	return p.proof(len(dists)), true, nil
+	return p.proof(len(all.dists)), true, nil
 }
 
 func (p *pythonStep) proof(packages int) Proof {
@@ -158,7 +159,7 @@ func createPythonEnv(ctx context.Context, s *Step) (proof Proof, err error) {
 	}); err != nil {
 		return proof, err
 	}
-	return p.end()
+	return p.end(ctx)
 }
 
 // bring downloads the wheel of each package. A package with a condition may have none: pip takes it
@@ -205,7 +206,7 @@ func (p *pythonStep) begin(ctx context.Context) error {
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		if err := p.m.MakeDir(p.dir, 0o755, 0, 0); err != nil {
+		if err := p.make(p.dir); err != nil {
 			return err
 		}
 	case err != nil:
@@ -240,7 +241,7 @@ func (p *pythonStep) parents() error {
 		at += "/" + part
 		err := p.judge(at)
 		if errors.Is(err, fs.ErrNotExist) {
-			if err = p.m.MakeDir(at, 0o755, 0, 0); err == nil {
+			if err = p.make(at); err == nil {
 				err = p.judge(at)
 			}
 		}
@@ -249,6 +250,15 @@ func (p *pythonStep) parents() error {
 		}
 	}
 	return nil
+}
+
+// make makes a directory for everybody to read. A kill leaves none with another mode.
+func (p *pythonStep) make(dir string) error {
+	made, err := p.m.MakeBelow(dir)
+	if err == nil {
+		made.Close()
+	}
+	return err
 }
 
 // judge refuses a directory that is not root's alone.
@@ -267,8 +277,8 @@ func (p *pythonStep) judge(dir string) error {
 }
 
 // end proves what pip has installed, and writes the mark when it is on the disk.
-func (p *pythonStep) end() (Proof, error) {
-	dists, digest, err := p.dists()
+func (p *pythonStep) end(ctx context.Context) (Proof, error) {
+	all, err := p.installed(ctx)
 	if err != nil {
 		return Proof{}, err
 	}
@@ -277,7 +287,7 @@ func (p *pythonStep) end() (Proof, error) {
 			name, _, _ := strings.Cut(strings.TrimSuffix(dist, ".dist-info"), "-")
 			return normalName(name) == e.normal()
 		}
-		if e.marker == "" && !slices.ContainsFunc(dists, has) {
+		if e.marker == "" && !slices.ContainsFunc(all.dists, has) {
 			return Proof{}, taskcatalog.Errorf(CodePipFailed, "pip ended well, and the environment does not have %s", e.name)
 		}
 	}
@@ -289,47 +299,10 @@ func (p *pythonStep) end() (Proof, error) {
 	if err := unix.Syncfs(int(d.Fd())); err != nil {
 		return Proof{}, fmt.Errorf("cannot write %s to the disk: %w", p.dir, err)
 	}
-	if err := p.setMark(pythonMark{Lock: p.lock, Interpreter: p.interpreter, Packages: digest}); err != nil {
+	if err := p.setMark(pythonMark{Lock: p.lock, Interpreter: p.interpreter, Packages: all.digest}); err != nil {
 		return Proof{}, err
 	}
-	return p.proof(len(dists)), nil
-}
-
-// dists lists the packages of the environment, and returns a digest of them and of their lists of
-// files, which have the hash of each file.
-func (p *pythonStep) dists() (dists []string, digest string, err error) {
-	site := path.Join(p.dir, "lib", p.interpreter, "site-packages")
-	d, err := p.m.OpenDirStrict(site)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ELOOP) {
-		return nil, "", nil
-	}
-	if err != nil {
-		return nil, "", err
-	}
-	defer func() { _ = d.Close() }()
-	names, err := d.Readdirnames(-1)
-	if err != nil {
-		return nil, "", err
-	}
-	for _, name := range names {
-		if strings.HasSuffix(name, ".dist-info") {
-			dists = append(dists, name)
-		}
-	}
-	if len(dists) > maxDists {
-		return nil, "", fmt.Errorf("%s has more than %d packages", site, maxDists)
-	}
-	slices.Sort(dists)
-	sum := sha256.New()
-	for _, name := range dists {
-		record, err := p.m.ReadStrict(path.Join(site, name, "RECORD"), maxDistList)
-		if err != nil {
-			return nil, "", nil // a package without its list is no whole one
-		}
-		of := sha256.Sum256(record)
-		fmt.Fprintf(sum, "%x %q\n", of, name)
-	}
-	return dists, "sha256:" + hex.EncodeToString(sum.Sum(nil)), nil
+	return p.proof(len(all.dists)), nil
 }
 
 // mark reads the environment's mark, and reports whether there is one.

@@ -74,6 +74,12 @@ func (x *pythonIndex) hosts() (all []string) {
 // wheelOf makes a wheel with one module.
 func wheelOf(t *testing.T, name, version, code string) []byte {
 	t.Helper()
+	return wheelThatLists(t, name, version, code, code)
+}
+
+// wheelThatLists makes a wheel whose list of files has the hash of another content of its module.
+func wheelThatLists(t *testing.T, name, version, code, listed string) []byte {
+	t.Helper()
 	var raw bytes.Buffer
 	z, record := zip.NewWriter(&raw), ""
 	add := func(file, text string) {
@@ -81,6 +87,9 @@ func wheelOf(t *testing.T, name, version, code string) []byte {
 		hosttest.OK(t, err)
 		_, err = w.Write([]byte(text))
 		hosttest.OK(t, err)
+		if file == name+".py" {
+			text = listed
+		}
 		sum := sha256.Sum256([]byte(text))
 		record += fmt.Sprintf("%s,sha256=%s,%d\n", file, base64.RawURLEncoding.EncodeToString(sum[:]), len(text))
 	}
