@@ -54,6 +54,7 @@ type UnitRun struct {
 	StartedAt, FinishedAt time.Time // zero: not in this boot
 	ExitStatus            int
 	Result                string // systemd's word: success, exit-code, timeout …
+	Oneshot               bool   // the unit's type: its start ends when its program has ended
 }
 
 // Service is a program that runs as a transient service.

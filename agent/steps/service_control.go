@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -47,7 +48,14 @@ func unitIs(ctx context.Context, s *Step, action string) (Proof, bool, error) {
 // unit does not hold, and a unit without an [Install] section is enabled without effect.
 func controlUnit(ctx context.Context, s *Step) (Proof, error) {
 	unit, action, systemd := s.Args.Text("unit"), s.Args.Text("action"), s.Host.Systemd
+	starts := action == "start" || action == "restart"
+	var before host.UnitRun
 	var err error
+	if starts {
+		if before, err = systemd.LastRun(ctx, unit); err != nil {
+			return Proof{}, err
+		}
+	}
 	switch action {
 	case "start":
 		err = systemd.Start(ctx, unit)
@@ -70,8 +78,23 @@ func controlUnit(ctx context.Context, s *Step) (Proof, error) {
 		return Proof{}, err
 	}
 	proof, done, err := unitIs(ctx, s, action)
+	if err == nil && !done && starts {
+		proof, done, err = ranSince(ctx, s, before, proof)
+	}
 	if err == nil && !done {
 		err = taskcatalog.Errorf(CodeUnitState, "systemd has ended the job %s, and %s (systemctl status %s says why)", action, proof.Message, unit)
 	}
 	return proof, err
+}
+
+// ranSince reports whether the unit is of the type oneshot and has ended a run with success since a
+// former look. Such a unit is inactive afterwards, unless it says RemainAfterExit. Later nothing proves that
+// the step caused the run: a look does not find it.
+func ranSince(ctx context.Context, s *Step, before host.UnitRun, proof Proof) (Proof, bool, error) {
+	run, err := s.Host.Systemd.LastRun(ctx, s.Args.Text("unit"))
+	if err != nil || !run.Oneshot || run.Result != "success" || run.ExitStatus != 0 ||
+		run.FinishedAt.IsZero() || run.FinishedAt.Equal(before.FinishedAt) {
+		return proof, false, err
+	}
+	return Proof{Message: s.Args.Text("unit") + " has run, and ended with success"}, true, nil
 }

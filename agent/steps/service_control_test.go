@@ -3,7 +3,9 @@ package steps
 import (
 	"slices"
 	"testing"
+	"time"
 
+	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/host/hosttest"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -49,6 +51,47 @@ func TestAUnitThatIsNotAsTheActionLeavesItFailsTheStep(t *testing.T) {
 		d.On, d.Enabled = map[string]bool{unit: action == "stop"}, map[string]bool{unit: action == "disable"}
 		if _, err := do(t, aStep(t, h, "service.control", Args{"unit": unit, "action": action})); taskcatalog.CodeOf(err, "") != CodeUnitState {
 			t.Errorf("%s: %v", action, err)
+		}
+	}
+}
+
+// A unit of the type oneshot that does not remain is inactive when its start has ended: its run is the proof.
+func TestAOneshotUnitIsJudgedByItsRun(t *testing.T) {
+	const unit = "demo.service"
+	at := time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
+	run := func(end time.Duration, result string, exit int, oneshot bool) host.UnitRun {
+		return host.UnitRun{StartedAt: at, FinishedAt: at.Add(end), Result: result, ExitStatus: exit, Oneshot: oneshot}
+	}
+	former := run(time.Second, "success", 0, true)
+	running := former
+	running.FinishedAt = time.Time{}
+	for name, c := range map[string]struct {
+		before, after host.UnitRun
+		done          bool
+	}{
+		"the first run":                     {host.UnitRun{Oneshot: true}, run(time.Minute, "success", 0, true), true},
+		"another run":                       {former, run(time.Minute, "success", 0, true), true},
+		"a run that was joined":             {running, run(time.Minute, "success", 0, true), true},
+		"no run: a condition does not hold": {former, former, false},
+		"never a run":                       {host.UnitRun{Oneshot: true}, host.UnitRun{Oneshot: true, Result: "success"}, false},
+		"a run that goes on":                {former, running, false},
+		"a failure":                         {former, run(time.Minute, "exit-code", 1, true), false},
+		"a condition that is a program":     {former, run(time.Minute, "exec-condition", 0, true), false},
+		"a daemon that ended at once":       {former, run(time.Minute, "success", 0, false), false},
+	} {
+		for _, action := range []string{"start", "restart"} {
+			h, _ := hosttest.Box(t)
+			d := h.Systemd.(*hosttest.Systemd)
+			d.Runs = map[string]host.UnitRun{unit: c.before}
+			d.OnStart = func(string) error { d.Runs[unit] = c.after; return nil }
+			s := aStep(t, h, "service.control", Args{"unit": unit, "action": action})
+			_, err := do(t, s)
+			if c.done && err != nil || !c.done && taskcatalog.CodeOf(err, "") != CodeUnitState {
+				t.Errorf("%s, %s: %v", action, name, err)
+			}
+			if look(t, s) {
+				t.Errorf("%s, %s: a look finds a run that may be of others", action, name)
+			}
 		}
 	}
 }

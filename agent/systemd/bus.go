@@ -199,6 +199,7 @@ func (Bus) LastRun(ctx context.Context, unit string) (run host.UnitRun, err erro
 			run.FinishedAt = time.Time{} // still running
 		}
 		run.Result, _ = p["Result"].(string)
+		run.Oneshot = p["Type"] == "oneshot"
 		status, _ := p["ExecMainStatus"].(int32)
 		run.ExitStatus = cmp.Or(int(status), failedBefore(p["ExecStartPre"]))
 		return nil

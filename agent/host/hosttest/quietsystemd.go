@@ -15,7 +15,7 @@ import (
 type Systemd struct {
 	mu    sync.Mutex // guards Asked; a test that reads it while an agent works uses HasAsked
 	Asked []string
-	// start returns the result of starting a unit; nil: the unit runs.
+	// OnStart returns the result of starting or restarting a unit; nil: the unit runs.
 	OnStart func(unit string) error
 	// OnReboot returns the result of asking for a restart of the machine.
 	OnReboot func() error
@@ -68,6 +68,9 @@ func (s *Systemd) Start(_ context.Context, unit string) error {
 }
 
 func (s *Systemd) Restart(_ context.Context, unit string) error {
+	if s.OnStart != nil {
+		return errors.Join(s.Ask("restart "+unit), s.OnStart(unit))
+	}
 	return s.obey("restart", unit, &s.On, true)
 }
 
