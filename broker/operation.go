@@ -193,4 +193,5 @@ type EndOperation struct {
 	Code, Message string
 	Steps         []OperationStep
 	Statement     []byte // of the attempt, signed
+	Receipt       []byte // the tenant's version of the statement; nil: the operation is no tenant's
 }

@@ -92,6 +92,13 @@ type OperationResult struct {
 	Wiped int `json:"wiped"`
 }
 
+// ReadOperationResult reads the result of a task as its node reported it. A later agent's result may have more
+// fields.
+func ReadOperationResult(raw []byte) (r OperationResult, err error) {
+	err = DecodeLoose(raw, &r)
+	return r, err
+}
+
 // OperationStep is one attempt of one step. A step that a former task of the operation completed has
 // one row, with Earlier.
 type OperationStep struct {

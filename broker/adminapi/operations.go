@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 	operationrecords "github.com/hostler/hostler/broker/operation/records"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -190,6 +192,27 @@ func (a *API) showProjectOperation(ctx context.Context, in *projectOperationInpu
 	out := operationResource(o)
 	out.Progress, err = a.operationProgress(ctx, o)
 	return &out, err
+}
+
+type projectOperationStatementInput struct {
+	ProjectInput
+	ExecutionInput
+	Attempt int `query:"attempt" minimum:"0" maximum:"1000" doc:"default: the present attempt"`
+}
+
+// projectOperationStatement returns the tenant's version of the statement of an attempt, as it was signed. It
+// names no node.
+func (a *API) projectOperationStatement(ctx context.Context, in *projectOperationStatementInput) (*api.OperationStatement, error) {
+	o, err := a.operation(ctx, in.Project, in.Operation)
+	if err != nil {
+		return nil, err
+	}
+	attempt := cmp.Or(in.Attempt, o.Attempt)
+	file, err := a.c.DB.OperationReceipt(ctx, o.ProjectID, o.ID, attempt)
+	if err != nil {
+		return nil, err
+	}
+	return &api.OperationStatement{OperationID: o.ID, Attempt: attempt, Digest: pki.Digest(file), File: string(file)}, nil
 }
 
 type projectOperationActionInput struct {

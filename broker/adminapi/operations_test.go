@@ -235,6 +235,7 @@ func TestAProjectRunsAnOperationOnItsAllocation(t *testing.T) {
 		if a := b.Ask(t, admin, http.MethodGet, at, nil); a.Code() != "role_insufficient" && a.Status != http.StatusForbidden {
 			t.Errorf("a project reads of its nodes: %d %s", a.Status, a.Body)
 		}
+		receives(t, b, viewer, fmt.Sprintf("%s/statement?attempt=%d", path, attempt), nodes[0], want, file.Digest)
 	}
 	if a := b.Ask(t, b.Token, http.MethodGet, "/operations/"+made.ID+"/statement?attempt=3", nil); a.Code() != "operation_statement_not_found" {
 		t.Errorf("%d %s", a.Status, a.Body)

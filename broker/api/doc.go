@@ -125,6 +125,7 @@
 //	POST   /projects/{project}/operations/plan  OperationCreate → OperationPlan (nothing begins)
 //	GET    /projects/{project}/operations/{operation}       Operation
 //	GET    /projects/{project}/operations/{operation}/logs  OperationLog   ?step_id= &cursor= &limit=
+//	GET    /projects/{project}/operations/{operation}/statement  OperationStatement   ?attempt=
 //	POST   /projects/{project}/operations/{operation}/cancel, …/retry     ReasonBody → Operation
 //	GET    /operations                          PlatformOperationList   ?project= and those of a project's list
 //	POST   /operations                          PlatformOperationCreate → PlatformOperation (201)

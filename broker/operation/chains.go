@@ -177,7 +177,7 @@ func (c *Chains) recordResult(ctx context.Context, r *run, o broker.Operation) e
 
 // end ends the operation with the statement of its attempt.
 func (c *Chains) end(ctx context.Context, r *run, o broker.Operation, end broker.EndOperation) (err error) {
-	if end.Statement, err = c.Records.Statement(ctx, o, end); err != nil {
+	if end.Statement, end.Receipt, err = c.Records.Statement(ctx, o, end); err != nil {
 		return taskstage.Records(err)
 	}
 	r.Apply(end)

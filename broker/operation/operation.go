@@ -43,8 +43,9 @@ type Records interface {
 	Check(ctx context.Context, o broker.Operation) error
 	// Tasks are the tasks that a run asked a node for, with their results.
 	Tasks(ctx context.Context, nodeID, runID string) ([]broker.Task, error)
-	// Statement signs what the present attempt of an operation did and how it ends.
-	Statement(ctx context.Context, o broker.Operation, end broker.EndOperation) ([]byte, error)
+	// Statement signs what the present attempt of an operation did and how it ends, and the receipt of a
+	// tenant's operation.
+	Statement(ctx context.Context, o broker.Operation, end broker.EndOperation) (file, receipt []byte, err error)
 }
 
 // Place is what is known of a node of a target.

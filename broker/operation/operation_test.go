@@ -360,3 +360,12 @@ func TestADeathAtAnyCallEndsTheOperationOnce(t *testing.T) {
 		}
 	}
 }
+
+// A later agent's result may have more fields: its rows count, as in a statement.
+func TestRowsOfALaterAgentCount(t *testing.T) {
+	o := broker.Operation{Plan: taskcatalog.OperationPlan{Steps: []taskcatalog.PlannedStep{{ID: "driver", Kind: "gpu.driver.validate"}}}}
+	k := broker.Task{Result: []byte(`{"operation_id":"op-1","later":true,"steps":[{"id":"driver","status":"succeeded","attempt_number":1,"later":"x"}]}`)}
+	if rows := operation.Rows(o, k); len(rows) != 1 || rows[0].StepKind != "gpu.driver.validate" {
+		t.Errorf("%+v", rows)
+	}
+}

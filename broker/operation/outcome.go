@@ -54,8 +54,8 @@ func (c *Chains) outcome(ctx context.Context, r *run, o broker.Operation) (broke
 // Rows are the rows that a task reported, cleaned. A row of no step of the plan, or of no known status, is
 // left out.
 func Rows(o broker.Operation, k broker.Task) []broker.OperationStep {
-	var result taskcatalog.OperationResult
-	if len(k.Result) == 0 || taskcatalog.DecodeStrict(k.Result, &result) != nil {
+	result, err := taskcatalog.ReadOperationResult(k.Result)
+	if err != nil { // also of a task without a result
 		return nil
 	}
 	var rows []broker.OperationStep

@@ -197,8 +197,8 @@ func (w *world) Tasks(_ context.Context, nodeID, runID string) (all []broker.Tas
 	return all, nil
 }
 
-func (w *world) Statement(_ context.Context, o broker.Operation, end broker.EndOperation) ([]byte, error) {
-	return fmt.Appendf(nil, "%s %d %s", o.ID, o.Attempt, end.To), w.unsigned
+func (w *world) Statement(_ context.Context, o broker.Operation, end broker.EndOperation) (file, receipt []byte, err error) {
+	return fmt.Appendf(nil, "%s %d %s", o.ID, o.Attempt, end.To), nil, w.unsigned
 }
 
 func row(id string, status taskcatalog.StepStatus, code taskcatalog.Code) taskcatalog.OperationStep {

@@ -288,7 +288,7 @@ func (t *tx) endOperation(ctx context.Context, r chain.Record, e broker.EndOpera
 	if err := t.saveSteps(ctx, o, e.Steps); err != nil {
 		return err
 	}
-	if err := t.saveStatement(ctx, o, e.Statement); err != nil {
+	if err := t.saveStatement(ctx, o, e.Statement, e.Receipt); err != nil {
 		return err
 	}
 	return t.saveOperation(ctx, o, entry)

@@ -53,6 +53,20 @@ func (c *Client) ProjectOperationLog(ctx context.Context, project, id, step stri
 	})
 }
 
+// ProjectOperationStatement returns the tenant's version of the statement of an attempt of an operation of a
+// project; 0: of the present attempt.
+func (c *Client) ProjectOperationStatement(ctx context.Context, project, id string, attempt int) (*api.OperationStatement, error) {
+	return fetch[api.OperationStatement](ctx, c, at("projects", project, "operations", id, "statement"), attemptQuery(attempt))
+}
+
+func attemptQuery(attempt int) url.Values {
+	q := url.Values{}
+	if attempt > 0 {
+		q.Set("attempt", strconv.Itoa(attempt))
+	}
+	return q
+}
+
 // CancelProjectOperation asks for the end of an operation of a project.
 func (c *Client) CancelProjectOperation(ctx context.Context, project, id, reason string) (*api.Operation, error) {
 	return submit[api.Operation](ctx, c, http.MethodPost, at("projects", project, "operations", id, "cancel"), api.ReasonBody{Reason: reason})
@@ -113,9 +127,5 @@ func (c *Client) RetryOperation(ctx context.Context, id, reason string) (*api.Pl
 
 // OperationStatement returns the signed statement of an attempt of an operation; 0: of the present attempt.
 func (c *Client) OperationStatement(ctx context.Context, id string, attempt int) (*api.OperationStatement, error) {
-	q := url.Values{}
-	if attempt > 0 {
-		q.Set("attempt", strconv.Itoa(attempt))
-	}
-	return fetch[api.OperationStatement](ctx, c, at("operations", id, "statement"), q)
+	return fetch[api.OperationStatement](ctx, c, at("operations", id, "statement"), attemptQuery(attempt))
 }

@@ -36,6 +36,10 @@ func TestAStatementOfAnOperationIsVerifiedWithoutABroker(t *testing.T) {
 	if status, text := verify(changed); status != 1 || strings.Contains(text, "artifact.pull_blob") {
 		t.Errorf("of a changed file: status %d: %s", status, text)
 	}
+	if status, text := verify(from + "receipt.json"); status != 0 || !strings.Contains(text, "artifact.pull_blob") || !strings.Contains(text, "1 of 1 nodes") ||
+		strings.Contains(text, "n-abcdefghijklmnop") {
+		t.Errorf("of a tenant's version: status %d: %s", status, text)
+	}
 	if status, text := verify("../../certificate/testdata/clean.json"); status != 1 {
 		t.Errorf("of a certificate: status %d: %s", status, text)
 	}

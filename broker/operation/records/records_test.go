@@ -91,7 +91,7 @@ func (f *tasks) Withdraw(ctx context.Context, nodeID, runID, _ string) ([]broker
 	return f.Tasks(ctx, nodeID, runID)
 }
 
-func (f *tasks) Statement(ctx context.Context, o broker.Operation, end broker.EndOperation) ([]byte, error) {
+func (f *tasks) Statement(ctx context.Context, o broker.Operation, end broker.EndOperation) (file, receipt []byte, err error) {
 	return f.state(ctx, o, end, f.Tasks)
 }
 
@@ -130,12 +130,27 @@ func (s *site) stated(o broker.Operation) statement.Operation {
 	s.Helper()
 	file, err := s.db.OperationStatement(s.Context(), o.ID, o.Attempt)
 	s.ok(err)
+	r, err := statement.Verify(file, s.trust(), s.db.Now())
+	s.ok(err)
+	return r.Operation
+}
+
+func (s *site) trust() *pki.TrustBundle {
+	s.Helper()
 	const year = 365 * 24 * time.Hour
 	key, err := pki.NewBundleKey(pki.UseStatement, ed25519.NewKeyFromSeed(theSeed).Public(), s.db.Now().Add(-year), s.db.Now().Add(year))
 	s.ok(err)
-	r, err := statement.Verify(file, &pki.TrustBundle{Version: 1, Keys: []pki.BundleKey{key}}, s.db.Now())
+	return &pki.TrustBundle{Version: 1, Keys: []pki.BundleKey{key}}
+}
+
+// received is the verified receipt of an attempt.
+func (s *site) received(o broker.Operation) statement.Receipt {
+	s.Helper()
+	file, err := s.db.OperationReceipt(s.Context(), o.ProjectID, o.ID, o.Attempt)
 	s.ok(err)
-	return r.Operation
+	r, err := statement.Verify(file, s.trust(), s.db.Now())
+	s.ok(err)
+	return *r.Receipt
 }
 
 func each(t *testing.T, f func(s *site)) {
@@ -332,6 +347,11 @@ func TestAnOperationOfAProjectIsKeptAuditedAndTold(t *testing.T) {
 			t.Errorf("%+v", rows)
 		}
 		// The stand-in's nodes sign nothing: the statement names their tasks, and calls nothing a success.
+		if r := s.received(kept); r.AllocationID != "alc-1" || r.ProjectID != "p-1" || r.Nodes != 2 || r.Proven != 0 || r.Status != statement.Failed {
+			t.Errorf("%+v", r)
+		}
+		_, err = s.db.OperationReceipt(s.Context(), "p-2", kept.ID, 1)
+		s.refused(err, "operation_statement_not_found")
 		said := s.stated(kept)
 		if said.OperationID != o.ID || said.Operation != "demo.look@v1" || said.DefinitionDigest != o.DefinitionDigest || said.Attempt != 1 ||
 			said.Status != statement.Failed || len(said.Tasks) != 2 || said.Tasks[1].NodeID != s.lab.NodeIDs[1] || said.Tasks[0].Proof != nil {

@@ -15,14 +15,14 @@ type Signer interface {
 }
 
 // Statement implements operation.Records. Nothing is stored: the caller stores the statement with the end.
-func (r *Records) Statement(ctx context.Context, o broker.Operation, end broker.EndOperation) ([]byte, error) {
+func (r *Records) Statement(ctx context.Context, o broker.Operation, end broker.EndOperation) (file, receipt []byte, err error) {
 	return r.state(ctx, o, end, r.Tasks)
 }
 
 // state signs a statement about the tasks of the present attempt, which tasksOf lists for a node.
 func (r *Records) state(ctx context.Context, o broker.Operation, end broker.EndOperation,
 	tasksOf func(ctx context.Context, nodeID, runID string) ([]broker.Task, error),
-) ([]byte, error) {
+) (file, receipt []byte, err error) {
 	now := r.DB.Now()
 	s := statement.Operation{
 		OperationID: o.ID, Operation: o.Operation, DefinitionDigest: o.DefinitionDigest, InputsDigest: o.Plan.InputsDigest,
@@ -32,21 +32,25 @@ func (r *Records) state(ctx context.Context, o broker.Operation, end broker.EndO
 	for _, node := range o.NodeIDs {
 		all, err := tasksOf(ctx, node, o.RunID)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		for _, k := range all {
 			t, err := r.stated(ctx, k)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			s.Fit(t)
 		}
 	}
 	signer, err := r.Signer.StatementSigner(ctx)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return statement.Issue(s, signer)
+	if file, err = statement.Issue(s, signer); err != nil || o.ProjectID == "" {
+		return file, nil, err
+	}
+	receipt, err = statement.IssueReceipt(s, file, o.Plan, signer)
+	return file, receipt, err
 }
 
 // stated is a task with its proof, as a statement shows it.

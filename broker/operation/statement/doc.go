@@ -18,6 +18,9 @@
 //     definition or input is refused.
 //   - Inputs are named by their digest alone. They may be a tenant's.
 //
+// A receipt (Receipt) is the tenant's version: the steps by kind, digest and outcome, without a word about
+// nodes and sites. It has no proofs, and names the statement by digest.
+//
 // A statement proves what the agent of the node reported. It does not prove that the node's system was
 // honest towards its agent.
 package statement

@@ -106,11 +106,11 @@ type Step struct {
 	taskcatalog.OperationStep
 }
 
-type statement struct {
+type statement[P any] struct {
 	Type          string    `json:"_type"`
 	Subject       []subject `json:"subject"`
 	PredicateType string    `json:"predicateType"`
-	Predicate     Operation `json:"predicate"`
+	Predicate     P         `json:"predicate"`
 }
 
 type subject struct {
@@ -125,7 +125,20 @@ type digest struct {
 // Issue signs what an attempt of an operation did. Steps are filled in from the proofs; a proof that does
 // not hold is left out, with its code. Status is the worse of the given one and StatusOf.
 func Issue(o Operation, signer pki.Signer) ([]byte, error) {
-	o = tidy(o)
+	o, err := settle(o)
+	if err != nil {
+		return nil, err
+	}
+	payload, err := o.encode()
+	if err != nil {
+		return nil, err
+	}
+	return pki.SignStatement(payload, signer)
+}
+
+// settle completes an operation: what is not proven is left out.
+func settle(o Operation) (Operation, error) {
+	o = tidyOperation(o)
 	for i, t := range o.Tasks {
 		if t.Proof == nil {
 			continue
@@ -136,20 +149,13 @@ func Issue(o Operation, signer pki.Signer) ([]byte, error) {
 	}
 	steps, err := o.prove()
 	if err != nil {
-		return nil, err
+		return o, err
 	}
 	o.Steps = steps
 	if of := StatusOf(o.NodeIDs, o.Tasks); better(o.Status, of) {
 		o.Status = of
 	}
-	if err := o.check(); err != nil {
-		return nil, err
-	}
-	payload, err := encode(o)
-	if err != nil {
-		return nil, err
-	}
-	return pki.SignStatement(payload, signer)
+	return o, o.check()
 }
 
 // statuses are ordered from the worst to the best.
@@ -194,15 +200,18 @@ func statusOn(node string, tasks []Task) string {
 	return status
 }
 
-// encode writes the one form that open takes.
-func encode(o Operation) ([]byte, error) {
+func (o Operation) encode() ([]byte, error) {
+	return encode(Predicate, "operation/"+o.OperationID+" "+o.Operation, o.DefinitionDigest, o)
+}
+
+// encode writes the one form that open takes. The subject is named and has the digest sha256:….
+func encode[P any](kind, name, of string, predicate P) ([]byte, error) {
 	sum := ""
-	if len(o.DefinitionDigest) == len("sha256:")+64 {
-		sum = o.DefinitionDigest[len("sha256:"):]
+	if len(of) == len("sha256:")+64 {
+		sum = of[len("sha256:"):]
 	}
-	payload, err := taskcatalog.Encode(statement{
-		Type: statementType, PredicateType: Predicate, Predicate: o,
-		Subject: []subject{{Name: "operation/" + o.OperationID + " " + o.Operation, Digest: digest{sum}}},
+	payload, err := taskcatalog.Encode(statement[P]{
+		Type: statementType, PredicateType: kind, Predicate: predicate, Subject: []subject{{Name: name, Digest: digest{sum}}},
 	})
 	if err != nil {
 		return nil, refuse(pki.CodeMalformed, "%v", err)
@@ -210,32 +219,41 @@ func encode(o Operation) ([]byte, error) {
 	return payload, nil
 }
 
-// open reads an authentic payload and refuses any form but that of encode.
-func open(payload []byte) (Operation, error) {
+// open reads an authentic payload into a report and refuses any form but that of encode.
+func (r *Report) open(payload []byte) error {
 	var head struct {
 		Type          string `json:"_type"`
 		PredicateType string `json:"predicateType"`
 	}
 	if err := json.Unmarshal(payload, &head); err != nil {
-		return Operation{}, refuse(pki.CodeMalformed, "the signed bytes are no statement")
+		return refuse(pki.CodeMalformed, "the signed bytes are no statement")
 	}
-	if head.Type != statementType || head.PredicateType != Predicate {
-		return Operation{}, refuse(CodeWrongStatement, "the file is a statement of another kind, %q (hostler certificate verify reads certificates)",
+	var again []byte
+	var err error
+	switch {
+	case head.Type == statementType && head.PredicateType == Predicate:
+		var s statement[Operation]
+		if err := taskcatalog.DecodeStrict(payload, &s); err != nil {
+			return refuse(pki.CodeMalformed, "%v", err)
+		}
+		r.Operation = tidyOperation(s.Predicate)
+		again, err = r.Operation.encode()
+	case head.Type == statementType && head.PredicateType == PredicateReceipt:
+		var s statement[Receipt]
+		if err := taskcatalog.DecodeStrict(payload, &s); err != nil {
+			return refuse(pki.CodeMalformed, "%v", err)
+		}
+		receipt := tidyReceipt(s.Predicate)
+		r.Receipt = &receipt
+		again, err = receipt.encode()
+	default:
+		return refuse(CodeWrongStatement, "the file is a statement of another kind, %q (hostler certificate verify reads certificates)",
 			taskcatalog.Clean(head.PredicateType, 200))
 	}
-	var s statement
-	if err := taskcatalog.DecodeStrict(payload, &s); err != nil {
-		return Operation{}, refuse(pki.CodeMalformed, "%v", err)
+	if err == nil && !bytes.Equal(again, payload) {
+		err = refuse(pki.CodeNotCanonical, "the signed bytes are not in Hostler's canonical form")
 	}
-	o := tidy(s.Predicate)
-	again, err := encode(o)
-	if err != nil {
-		return Operation{}, err
-	}
-	if !bytes.Equal(again, payload) {
-		return Operation{}, refuse(pki.CodeNotCanonical, "the signed bytes are not in Hostler's canonical form")
-	}
-	return o, nil
+	return err
 }
 
 var (
@@ -243,13 +261,15 @@ var (
 	proofType = reflect.TypeFor[Proof]()
 )
 
-// tidy brings a statement into its canonical form: text clean and bounded, times in UTC with
-// microseconds, no nil list. What a node has signed stays as it is.
-func tidy(o Operation) Operation {
+// tidyOperation brings a statement into its canonical form, without a nil list.
+func tidyOperation(o Operation) Operation {
 	o.NodeIDs, o.Tasks, o.Steps = append([]string{}, o.NodeIDs...), append([]Task{}, o.Tasks...), append([]Step{}, o.Steps...)
-	tidyValue(reflect.ValueOf(&o).Elem())
+	tidy(&o)
 	return o
 }
+
+// tidy makes text clean and bounded, and times UTC with microseconds. What a node has signed stays as it is.
+func tidy[P any](p *P) { tidyValue(reflect.ValueOf(p).Elem()) }
 
 func tidyValue(v reflect.Value) {
 	switch v.Kind() {

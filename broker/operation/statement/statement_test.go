@@ -288,6 +288,7 @@ func TestAnIssuedStatementStaysAuthentic(t *testing.T) {
 	failed.Tasks = failed.Tasks[:1]
 	for name, file := range map[string][]byte{
 		"staged.json": must(statement.Issue(w.staged(), w.key))(t), "failed.json": must(statement.Issue(failed, w.key))(t), "trust.json": w.trustFile(),
+		"receipt.json": w.receipt(w.staged()),
 	} {
 		path := filepath.Join("testdata", name)
 		if *update {

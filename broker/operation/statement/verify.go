@@ -28,17 +28,34 @@ const (
 	CodeStatusUnfounded     taskcatalog.Code = "status_unfounded"   // not the status that the tasks give
 )
 
-// Report is an authentic statement.
+// Report is an authentic statement, or an authentic receipt.
 type Report struct {
 	Digest     string    `json:"digest"` // sha256:… of the file
 	KeyID      string    `json:"key_id"` // of the statement key
 	VerifiedAt time.Time `json:"verified_at"`
-	Operation  Operation `json:"operation"`
+	Operation  Operation `json:"operation,omitzero"` // of a statement
+	Receipt    *Receipt  `json:"receipt,omitempty"`  // nil: the file is a statement
+}
+
+// Status is how the operation ended.
+func (r *Report) Status() string {
+	if r.Receipt != nil {
+		return r.Receipt.Status
+	}
+	return r.Operation.Status
+}
+
+// IssuedAt is when the file was signed.
+func (r *Report) IssuedAt() time.Time {
+	if r.Receipt != nil {
+		return r.Receipt.IssuedAt
+	}
+	return r.Operation.IssuedAt
 }
 
 // Verify checks that a statement key of trust signed the file, in canonical form, with proofs that hold.
 // An error means that nothing in the file can be believed; its code says why. An authentic statement may
-// be of an operation that failed.
+// be of an operation that failed. A receipt has no proofs: it is the broker's word, and names the statement.
 func Verify(file []byte, trust *pki.TrustBundle, now time.Time) (*Report, error) {
 	env, err := pki.ParseStatement(file)
 	if err != nil {
@@ -46,15 +63,21 @@ func Verify(file []byte, trust *pki.TrustBundle, now time.Time) (*Report, error)
 	}
 	r := &Report{Digest: pki.Digest(file), VerifiedAt: now.UTC()}
 	if _, r.KeyID, err = trust.VerifyStatement(env, func(payload []byte) (time.Time, error) {
-		r.Operation, err = open(payload)
-		return r.Operation.IssuedAt, err
+		err = r.open(payload)
+		return r.IssuedAt(), err
 	}); err != nil {
 		return nil, err
 	}
-	o := r.Operation
-	if o.IssuedAt.After(now.Add(taskcatalog.ClockSkew)) {
-		return nil, refuse(CodeIssuedLater, "it was issued at %s, and this machine's clock says %s (compare the clocks)", stamp(o.IssuedAt), stamp(now))
+	if at := r.IssuedAt(); at.After(now.Add(taskcatalog.ClockSkew)) {
+		return nil, refuse(CodeIssuedLater, "it was issued at %s, and this machine's clock says %s (compare the clocks)", stamp(at), stamp(now))
 	}
+	if r.Receipt != nil {
+		if err := r.Receipt.check(); err != nil {
+			return nil, err
+		}
+		return r, nil
+	}
+	o := r.Operation
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -109,7 +132,7 @@ func (o Operation) prove() ([]Step, error) {
 			steps = append(steps, Step{t.ID, t.NodeID, row})
 		}
 	}
-	tidyValue(reflect.ValueOf(&steps).Elem())
+	tidy(&steps)
 	return steps, nil
 }
 
@@ -157,16 +180,16 @@ func (o Operation) proof(t Task) ([]taskcatalog.OperationStep, error) {
 	case t.Proof.Result == "":
 		return nil, nil
 	}
-	var result taskcatalog.OperationResult // a later agent's result may have more fields
-	switch err := taskcatalog.DecodeLoose([]byte(t.Proof.Result), &result); {
+	switch result, err := taskcatalog.ReadOperationResult([]byte(t.Proof.Result)); {
 	case err != nil:
 		return wrong(CodeEvidenceWrongResult, "its result cannot be read")
 	case result.OperationID != o.OperationID || result.Operation != o.Operation ||
 		result.DefinitionDigest != o.DefinitionDigest || result.InputsDigest != o.InputsDigest:
 		return wrong(CodeEvidenceWrongResult, "its result is of operation %s (%s), or of another definition or other inputs",
 			result.OperationID, result.Operation)
+	default:
+		return result.Steps, nil
 	}
-	return result.Steps, nil
 }
 
 func refuse(code taskcatalog.Code, format string, args ...any) error {
