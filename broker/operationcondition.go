@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -32,7 +33,7 @@ func (c OperationCondition) compare(d OperationCondition) int {
 	return slices.Compare([]string{c.Name, c.Expression, c.Message}, []string{d.Name, d.Expression, d.Message})
 }
 
-// OperationFacts are what conditions may know of an execution, and all that they may know.
+// OperationFacts are what conditions and a policy engine may know of an execution, and all that they may know.
 type OperationFacts struct {
 	Operation       string            `json:"operation"` // model.artifact.stage
 	Version         string            `json:"version"`   // v1
@@ -53,6 +54,18 @@ func (f OperationFacts) At(now time.Time) OperationFacts {
 	f.Hour, f.Minute = now.UTC().Hour(), now.UTC().Minute()
 	return f
 }
+
+// Digest names the facts.
+func (f OperationFacts) Digest() (string, error) {
+	raw, err := taskcatalog.Encode(f)
+	return pki.Digest(raw), err
+}
+
+// The codes of a policy engine that the platform may have beside its policies.
+const (
+	PolicyEngineDenied      = "policy_engine_denied"
+	PolicyEngineUnreachable = "policy_engine_unreachable" // what nobody can ask permits nothing
+)
 
 // RuledCondition is a condition with the policy that has it.
 type RuledCondition struct {

@@ -82,14 +82,14 @@ func OperationKeys() (names []string) {
 	return names
 }
 
-// OperationDenials returns the codes by which policies deny executions.
+// OperationDenials returns the codes by which policies and a policy engine deny executions.
 func OperationDenials() (codes []string) {
 	for _, k := range operationKeys {
 		if k.code != "" {
 			codes = append(codes, k.code)
 		}
 	}
-	return codes
+	return append(codes, PolicyEngineDenied, PolicyEngineUnreachable)
 }
 
 // Value returns the value of a key; nil: it is not set, or there is no such key.

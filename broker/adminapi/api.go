@@ -22,6 +22,7 @@ import (
 	"github.com/hostler/hostler/broker/expiry"
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/onboarding"
+	"github.com/hostler/hostler/broker/opa"
 	operationrecords "github.com/hostler/hostler/broker/operation/records"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
@@ -63,6 +64,8 @@ type Config struct {
 	Version    string       // of the broker
 	AgentURL   string       // https://HOST:PORT where nodes reach this broker
 	Unwritable func() error // the error of the last write to the store; nil: the write worked
+	// EngineTrouble says why the policy engine could not be asked.
+	EngineTrouble func() (opa.Trouble, bool)
 	// Denied is called with the code of each operation that a policy denied when somebody asked for it; it
 	// may be nil.
 	Denied func(code string)

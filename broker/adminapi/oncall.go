@@ -41,6 +41,7 @@ func (a *API) addAttention(
 			Message: "the broker that answers cannot write its database: " + err.Error(),
 		})
 	}
+	a.engineAway(out)
 	if err := a.silent(ctx, out, sites); err != nil {
 		return err
 	}
@@ -110,6 +111,16 @@ func (a *API) addAttention(
 	}
 	out.Expiring = truncate(out, "expiring", expiring)
 	return nil
+}
+
+// engineAway adds an alert if the policy engine permits nothing because it cannot be asked.
+func (a *API) engineAway(out *api.Status) {
+	if t, there := a.c.EngineTrouble(); there {
+		out.Alerts = append(out.Alerts, api.Alert{
+			Code: broker.PolicyEngineUnreachable, Since: t.Since,
+			Message: t.Why + "; no operation begins (see operations: opa: in the config of the broker that answers)",
+		})
+	}
 }
 
 // silent adds alerts for sites that have fallen silent, and for silent nodes that are still active.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/opa"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/outbox/nats"
@@ -48,6 +49,7 @@ type Config struct {
 	Events         outbox.Policy           // which events are kept; zero: outbox.DefaultPolicy
 	NATS           *nats.Config            // where events are relayed to; nil: nowhere
 	Webhooks       webhook.Config          // what the webhooks of projects may reach
+	PolicyEngine   *opa.Config             // what is asked about operations beside the policies; nil: nothing
 	Archives       taskqueue.ArchivePolicy // how long task archives are kept; zero: the default
 	History        retention.Policy        // how long tasks and runs are kept; zero: the default
 	OIDC           *operators.PeopleConfig // who may sign in by OpenID Connect; nil: nobody
@@ -100,7 +102,8 @@ func (c *Config) fill() error {
 		return broker.Errorf(broker.Invalid, "bad_store_url",
 			"cannot start: the database must be postgres://… (leave it out for SQLite in the data directory)")
 	}
-	if err := errors.Join(c.Events.Check(), c.NATS.Check(), c.Webhooks.Check(), c.Archives.Check(), c.History.Check()); err != nil {
+	if err := errors.Join(c.Events.Check(), c.NATS.Check(), c.Webhooks.Check(), c.PolicyEngine.Check(), c.Archives.Check(),
+		c.History.Check()); err != nil {
 		return err
 	}
 	if c.RelayListen == "" {

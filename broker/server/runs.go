@@ -14,6 +14,7 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/onboarding"
 	onboardingrecords "github.com/hostler/hostler/broker/onboarding/records"
+	"github.com/hostler/hostler/broker/opa"
 	"github.com/hostler/hostler/broker/operation"
 	operationrecords "github.com/hostler/hostler/broker/operation/records"
 	"github.com/hostler/hostler/broker/registry"
@@ -50,6 +51,13 @@ func (s *Server) openRuns() error {
 	starts := &turnoverrecords.Starts{DB: s.db}
 	allocations := &allocation.Chains{Records: &allocationrecords.Records{DB: s.db, Queue: s.queue, Starts: starts}}
 	s.operations = &operationrecords.Records{DB: s.db, Queue: s.queue, Signer: s.trust}
+	if c := s.c.PolicyEngine; c != nil {
+		if s.engine, err = opa.New(*c, s.c.Now); err != nil {
+			return err
+		}
+		s.onClose(s.engine.Close)
+		s.operations.Engine = s.engine
+	}
 	s.agents = &agentrecords.Nodes{DB: s.db, Queue: s.queue, Trust: s.trust, Starts: starts}
 	counted := &countedRuns{DB: s.db, operations: s.metrics.operations}
 	s.runs, err = chain.New(counted, classes(), chain.Options{Poll: s.c.Often, Grace: stepGrace, Log: s.c.Log.Named("runs")},

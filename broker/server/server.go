@@ -17,6 +17,7 @@ import (
 	"github.com/hostler/hostler/broker/maas"
 	"github.com/hostler/hostler/broker/nodeapi"
 	"github.com/hostler/hostler/broker/onboarding"
+	"github.com/hostler/hostler/broker/opa"
 	operationrecords "github.com/hostler/hostler/broker/operation/records"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
@@ -53,6 +54,7 @@ type Server struct {
 	runs       *chain.Engine
 	agents     *agentrecords.Nodes
 	operations *operationrecords.Records
+	engine     *opa.Engine // nil: none
 	nodes      *nodeapi.API
 	admin      *adminapi.API
 	relay      *relay.Relay
@@ -207,7 +209,8 @@ func (s *Server) join(ctx context.Context) error {
 		Onboarding: s.onboarding, Runs: s.runs, Agents: s.agents, Operations: s.operations, Terminals: s.terminals, Relay: s.relay,
 		Now:    c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),
-		Version: c.Version, AgentURL: s.at.agents, Unwritable: s.writes.Trouble, Denied: s.metrics.operations.denied,
+		Version: c.Version, AgentURL: s.at.agents, Unwritable: s.writes.Trouble, EngineTrouble: s.engine.Trouble,
+		Denied: s.metrics.operations.denied,
 		Observe: func(route string, status int, took time.Duration) {
 			s.metrics.observe("operators", route, status, took)
 		},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/internal/regular"
+	"github.com/hostler/hostler/broker/opa"
 	"github.com/hostler/hostler/broker/operators"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/outbox/nats"
@@ -42,9 +43,15 @@ type settings struct {
 	// Diagnostics is how long collected diagnostics are kept.
 	Diagnostics taskqueue.ArchivePolicy `yaml:"diagnostics"`
 	// History is how long tasks and runs are kept.
-	History retention.Policy `yaml:"history"`
+	History    retention.Policy  `yaml:"history"`
+	Operations operationSettings `yaml:"operations"`
 	// OIDC is who may sign in by OpenID Connect, and as what; nil: nobody.
 	OIDC *operators.PeopleConfig `yaml:"oidc"`
+}
+
+// operationSettings are the settings of operations.
+type operationSettings struct {
+	OPA *opa.Config `yaml:"opa"` // nil: no policy engine is asked
 }
 
 const maxSettings = 64 << 10
@@ -62,7 +69,7 @@ func (s *settings) where(c *cobra.Command) {
 	c.Flags().StringVar(&s.DataDir, "data-dir", "", "directory of the broker's files")
 	c.Flags().StringVar(&s.DB, "db", "", "postgres://… instead of SQLite in the data directory (HOSTLER_DB keeps a password out of argv)")
 	c.Flags().String("config", "",
-		"file with the same settings: data_dir, listen, agent_listen, advertise, relay_listen, relay_advertise, db, secrets, vault, events, diagnostics, history, oidc")
+		"file with the same settings: data_dir, listen, agent_listen, advertise, relay_listen, relay_advertise, db, secrets, vault, events, diagnostics, history, operations, oidc")
 }
 
 // load completes the flags from the environment and the config file. Code:
@@ -99,7 +106,8 @@ func (s *settings) load(c *cobra.Command) error {
 			}
 		}
 	}
-	s.Vault, s.Events, s.Diagnostics, s.History, s.OIDC = file.Vault, file.Events, file.Diagnostics, file.History, file.OIDC
+	s.Vault, s.Events, s.Diagnostics, s.History = file.Vault, file.Events, file.Diagnostics, file.History
+	s.Operations, s.OIDC = file.Operations, file.OIDC
 	if s.DataDir == "" {
 		return usage("%s needs a data directory (use --data-dir DIR)", c.CommandPath())
 	}

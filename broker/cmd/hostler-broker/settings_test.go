@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/opa"
 	"github.com/hostler/hostler/broker/outbox/nats"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -85,6 +86,28 @@ func TestWhereEventsAreRelayedTo(t *testing.T) {
 		t.Errorf("%+v, %v", s.Events, err)
 	}
 	if _, err := read("events: {nats: {stream: EVENTS, password: planted}}\n"); broker.AsError(err).Code != "config_invalid" {
+		t.Errorf("%v", err)
+	}
+}
+
+// The policy engine is a section of its own. A key that is not one is refused.
+func TestWhichPolicyEngineIsAsked(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "broker.yaml")
+	read := func(text string) (s settings, err error) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return s, readSettings(path, &s)
+	}
+	s, err := read("operations: {opa: {url: 'https://opa.example/v1/data/hostler', ca_file: /etc/ca.pem, token_file: /etc/token, timeout: 3s}}\n")
+	want := opa.Config{URL: "https://opa.example/v1/data/hostler", CAFile: "/etc/ca.pem", TokenFile: "/etc/token", Timeout: 3 * time.Second}
+	if err != nil || s.Operations.OPA == nil || *s.Operations.OPA != want {
+		t.Errorf("%+v, %v", s.Operations, err)
+	}
+	if s, err := read("data_dir: a\n"); err != nil || s.Operations.OPA != nil {
+		t.Errorf("%+v, %v", s.Operations, err)
+	}
+	if _, err := read("operations: {opa: {url: 'https://opa.example/v1/data/hostler', token: planted}}\n"); broker.AsError(err).Code != "config_invalid" {
 		t.Errorf("%v", err)
 	}
 }

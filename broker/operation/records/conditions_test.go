@@ -1,11 +1,13 @@
 package records
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 )
 
 func (s *site) condition(at broker.Place, expression string) {
@@ -59,5 +61,73 @@ func TestAnOperationThatRunsGoesOnAfterItsHours(t *testing.T) {
 		s.condition(broker.Place{}, `sku == "b200"`) // a narrower policy ends what runs
 		s.settle()
 		s.stands(o.ID, broker.OperationFailed, 1, "operation_condition_denied")
+	})
+}
+
+// engine is a policy engine that says what it is told to say.
+type engine struct {
+	says  error
+	asked []broker.OperationFacts
+}
+
+func (e *engine) Permit(_ context.Context, f broker.OperationFacts) error {
+	e.asked = append(e.asked, f)
+	return e.says
+}
+
+// The policy engine is asked when an operation is requested, before its tasks, and when it is tried again. What the
+// policy denies, and what runs, it is not asked about.
+func TestThePolicyEngineIsAskedBeforeAnythingBegins(t *testing.T) {
+	each(t, func(s *site) {
+		e := &engine{}
+		s.records.Engine = e
+		s.tasks.does = func(*broker.Task) {}
+		o := s.begun(s.onLab())
+		asked := len(e.asked)
+		if f := e.asked[asked-1]; asked == 0 || f.Operation != "demo.look" || f.Backend != "node_agent" || f.NodeCount != 2 || f.SKU != "h100" || f.Trigger != "tenant_request" {
+			t.Errorf("%+v", e.asked)
+		}
+		s.settle()
+		s.stands(o.ID, broker.OperationRunning, 1, "")
+		if len(e.asked) != asked+1 || e.asked[asked].Backend != "node_agent" {
+			t.Errorf("after the run began: %+v", e.asked[asked:])
+		}
+		e.says = broker.Errorf(broker.Refused, broker.PolicyEngineUnreachable, "away")
+		s.settle()
+		s.stands(o.ID, broker.OperationRunning, 1, "")
+		if len(e.asked) != asked+1 {
+			t.Errorf("it is asked while the operation runs: %+v", e.asked[asked+1:])
+		}
+		other := s.onLab()
+		other.Allocation = s.allocated("alc-3", "p-1", 1)
+		_, err := s.begin(other)
+		s.refused(err, broker.PolicyEngineUnreachable)
+
+		e.says, asked = nil, len(e.asked)
+		s.condition(broker.Place{}, "node_count > 1")
+		_, err = s.begin(other)
+		if s.refused(err, "operation_condition_denied"); len(e.asked) != asked {
+			t.Errorf("it is asked about what the policy denies: %+v", e.asked[asked:])
+		}
+	})
+}
+
+// An engine that denies between the request and the tasks ends the operation before a node is asked for anything.
+func TestAnEngineThatDeniesLateLetsNoTaskOut(t *testing.T) {
+	each(t, func(s *site) {
+		e := &engine{}
+		s.records.Engine = e
+		o := s.begun(s.onLab())
+		e.says = broker.Errorf(broker.Refused, broker.PolicyEngineDenied, "no")
+		s.settle()
+		failed := s.stands(o.ID, broker.OperationFailed, 1, broker.PolicyEngineDenied)
+		if len(s.tasks.all) != 0 {
+			t.Errorf("tasks: %+v", s.tasks.all)
+		}
+		_, err := s.records.Retry(s.Context(), failed, chain.Actor{Name: "ada"}, "again")
+		s.refused(err, broker.PolicyEngineDenied)
+		e.says = nil
+		_, err = s.records.Retry(s.Context(), failed, chain.Actor{Name: "ada"}, "again")
+		s.ok(err)
 	})
 }

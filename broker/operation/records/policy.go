@@ -47,7 +47,8 @@ type subject struct {
 	node       broker.Node       // of a node's operation
 }
 
-// permits holds an operation with its plan against the policy. How many may run is the store's to count.
+// permits holds an operation with its plan against the policy, and asks the policy engine about what the policy
+// permits. It is called before a transaction. How many may run is the store's to count.
 func (r *Records) permits(ctx context.Context, e broker.EffectiveOperationPolicy, o broker.Operation, on subject) error {
 	facts := factsOf(o, on, r.DB.Now())
 	ask := broker.OperationAsk{
@@ -58,10 +59,18 @@ func (r *Records) permits(ctx context.Context, e broker.EffectiveOperationPolicy
 		ask.MaxArtifactBytes = o.Plan.Artifacts.MaxBytes
 	}
 	err := e.Permit(ask)
-	if ctx.Err() != nil { // an interrupted judgement denies nothing
+	switch {
+	case ctx.Err() != nil: // an interrupted judgement denies nothing
 		return ctx.Err()
+	case err != nil || !r.asks(o):
+		return err
 	}
-	return err
+	return r.Engine.Permit(ctx, facts)
+}
+
+// asks reports whether the policy engine is asked about an operation: what runs goes on without it.
+func (r *Records) asks(o broker.Operation) bool {
+	return r.Engine != nil && o.Status != broker.OperationRunning
 }
 
 // factsOf returns what conditions may know of an operation. The labels are those of its target. The time of day

@@ -16,8 +16,15 @@ type Records struct {
 	DB     *store.DB
 	Queue  *taskqueue.Queue
 	Signer Signer
+	Engine Engine // nil: there is none
 
 	judge condition.Judge // of the conditions of policies
+}
+
+// Engine is a policy engine beside the policies.
+type Engine interface {
+	// Permit refuses what the engine does not permit.
+	Permit(ctx context.Context, facts broker.OperationFacts) error
 }
 
 var _ operation.Records = (*Records)(nil)
@@ -74,7 +81,7 @@ func (r *Records) Check(ctx context.Context, o broker.Operation) error {
 	if o.Target == broker.TargetNode {
 		on.node = at[0].Node
 	}
-	if len(e.Conditions()) > 0 {
+	if r.asks(o) || len(e.Conditions()) > 0 {
 		if on.backend, err = r.backendOf(ctx, o); err != nil {
 			return err
 		}
