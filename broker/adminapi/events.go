@@ -2,15 +2,12 @@ package adminapi
 
 import (
 	"context"
-	"net/http"
 	"strconv"
 	"time"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"github.com/hostler/hostler/broker"
-	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -58,10 +55,8 @@ func (a *API) streamFrom(
 	}
 	return &huma.StreamResponse{Body: func(hc huma.Context) {
 		defer leave()
-		hc.SetHeader("Content-Type", api.EventStream)
-		hc.SetHeader("X-Accel-Buffering", "no") // for proxies that would otherwise buffer the stream
-		_, w := humago.Unwrap(hc)
-		s := eventStream{w: w, control: http.NewResponseController(w), form: form}
+		s := begins(hc)
+		s.form = form
 		if err := a.stream(ctx, s, f, page, after, follow); err != nil {
 			a.abortStream(err)
 		}

@@ -10,6 +10,10 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/store"
 )
@@ -17,15 +21,8 @@ import (
 // stream writes pages until the reader, the token or the broker leaves. The reader must see a
 // returned error as a broken stream.
 func (a *API) stream(ctx context.Context, s eventStream, f store.OutboxFilter, page []store.OutboxEvent, after int64, follow bool) error {
-	ctx, end := context.WithCancel(ctx)
+	ctx, end := a.untilLeaving(ctx)
 	defer end()
-	go func() {
-		select {
-		case <-a.leaving:
-			end()
-		case <-ctx.Done():
-		}
-	}()
 	for {
 		text, err := s.frame(page, after)
 		if err != nil {
@@ -49,6 +46,19 @@ func (a *API) stream(ctx context.Context, s eventStream, f store.OutboxFilter, p
 			return err
 		}
 	}
+}
+
+// untilLeaving returns a context that ends when the broker stops.
+func (a *API) untilLeaving(ctx context.Context) (context.Context, context.CancelFunc) {
+	ctx, end := context.WithCancel(ctx)
+	go func() {
+		select {
+		case <-a.leaving:
+			end()
+		case <-ctx.Done():
+		}
+	}()
+	return ctx, end
 }
 
 // eventStream writes to one reader.
@@ -104,6 +114,14 @@ func (f *platformForm) upTo(position int64) string {
 	}
 	f.lastSent = position
 	return strconv.FormatInt(position, 10)
+}
+
+// begins answers a stream's request, and returns where its text goes.
+func begins(hc huma.Context) eventStream {
+	hc.SetHeader("Content-Type", api.EventStream)
+	hc.SetHeader("X-Accel-Buffering", "no") // for proxies that would otherwise buffer the stream
+	_, w := humago.Unwrap(hc)
+	return eventStream{w: w, control: http.NewResponseController(w)}
 }
 
 // send sends text within takeLimit, or fails.

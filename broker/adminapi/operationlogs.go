@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
@@ -53,7 +55,11 @@ type OperationLogInput struct {
 	Step   string `query:"step_id" maxLength:"32" doc:"only rows of this step"`
 	Cursor string `query:"cursor" maxLength:"64" doc:"the id of a row: only rows after it"`
 	Limit  int    `query:"limit" minimum:"0" maximum:"1000"`
+	Follow bool   `query:"follow" doc:"true: server-sent events until the operation has ended, instead of a page"`
+	Last   string `header:"Last-Event-ID" maxLength:"64" doc:"with follow=true: like cursor; takes precedence over cursor"`
 }
+
+func (in OperationLogInput) follows() bool { return in.Follow }
 
 // rows reads a page. Code: cursor_invalid.
 func (a *API) rows(ctx context.Context, o broker.Operation, in OperationLogInput) (rows []broker.OperationStep, next string, err error) {
@@ -94,6 +100,18 @@ func (a *API) listProjectOperationLogs(ctx context.Context, in *projectOperation
 	return &api.OperationLog{Items: resources(rows, operationLine), Next: next}, err
 }
 
+func (a *API) followProjectOperation(ctx context.Context, in *projectOperationLogInput) (*huma.StreamResponse, error) {
+	o, err := a.operation(ctx, in.Project, in.Operation)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := a.c.Events.JoinProject(callerOf(ctx).Name, o.OrganisationID, o.ProjectID)
+	if err != nil {
+		return nil, err
+	}
+	return a.followLog(ctx, o, in.OperationLogInput, func(s broker.OperationStep) any { return operationLine(s) }, leave)
+}
+
 type operationLogInput struct {
 	ExecutionInput
 	OperationLogInput
@@ -105,11 +123,25 @@ func (a *API) listOperationLogs(ctx context.Context, in *operationLogInput) (*ap
 		return nil, err
 	}
 	rows, next, err := a.rows(ctx, o, in.OperationLogInput)
-	return &api.PlatformOperationLog{Items: resources(rows, func(s broker.OperationStep) api.PlatformOperationLine {
-		return api.PlatformOperationLine{
-			OperationLine: operationLine(s), ResolvedProfile: s.ResolvedProfile, HardwareMatch: s.HardwareMatch, Message: s.Message,
-		}
-	}), Next: next}, err
+	return &api.PlatformOperationLog{Items: resources(rows, platformOperationLine), Next: next}, err
+}
+
+func (a *API) followOperation(ctx context.Context, in *operationLogInput) (*huma.StreamResponse, error) {
+	o, err := a.anyOperation(ctx, in.Operation)
+	if err != nil {
+		return nil, err
+	}
+	leave, err := a.c.Events.Join(callerOf(ctx).Name)
+	if err != nil {
+		return nil, err
+	}
+	return a.followLog(ctx, o, in.OperationLogInput, func(s broker.OperationStep) any { return platformOperationLine(s) }, leave)
+}
+
+func platformOperationLine(s broker.OperationStep) api.PlatformOperationLine {
+	return api.PlatformOperationLine{
+		OperationLine: operationLine(s), ResolvedProfile: s.ResolvedProfile, HardwareMatch: s.HardwareMatch, Message: s.Message,
+	}
 }
 
 // operationLine is a row as a tenant sees it, without what a node says of itself.

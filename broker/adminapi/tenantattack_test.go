@@ -168,7 +168,7 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 	}
 	// So is an operation's.
 	for role, token := range tokens {
-		for rest, method := range map[string]string{"": http.MethodGet, "/logs": http.MethodGet, "/statement": http.MethodGet, "/cancel": http.MethodPost, "/retry": http.MethodPost} {
+		for rest, method := range map[string]string{"": http.MethodGet, "/logs": http.MethodGet, "/logs?follow=true": http.MethodGet, "/statement": http.MethodGet, "/cancel": http.MethodPost, "/retry": http.MethodPost} {
 			send := any(nil)
 			if method == http.MethodPost {
 				send = api.ReasonBody{Reason: "mine now"}

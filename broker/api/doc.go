@@ -124,14 +124,14 @@
 //	POST   /projects/{project}/operations       OperationCreate → Operation (201)
 //	POST   /projects/{project}/operations/plan  OperationCreate → OperationPlan (nothing begins)
 //	GET    /projects/{project}/operations/{operation}       Operation
-//	GET    /projects/{project}/operations/{operation}/logs  OperationLog   ?step_id= &cursor= &limit=
+//	GET    /projects/{project}/operations/{operation}/logs  OperationLog   ?step_id= &cursor= &limit= &follow=
 //	GET    /projects/{project}/operations/{operation}/statement  OperationStatement   ?attempt=
 //	POST   /projects/{project}/operations/{operation}/cancel, …/retry     ReasonBody → Operation
 //	GET    /operations                          PlatformOperationList   ?project= and those of a project's list
 //	POST   /operations                          PlatformOperationCreate → PlatformOperation (201)
 //	POST   /operations/plan                     PlatformOperationCreate → OperationPlan
 //	GET    /operations/{operation}              PlatformOperation
-//	GET    /operations/{operation}/logs         PlatformOperationLog   ?step_id= &cursor= &limit=
+//	GET    /operations/{operation}/logs         PlatformOperationLog   ?step_id= &cursor= &limit= &follow= &follow=
 //	GET    /operations/{operation}/statement    OperationStatement   ?attempt=
 //	POST   /operations/{operation}/cancel, …/retry          ReasonBody → PlatformOperation
 //	GET    /members/{member}                    Member

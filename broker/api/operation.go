@@ -118,6 +118,21 @@ type PlatformOperationLine struct {
 	Message         string `json:"message" doc:"as the node reports it"`
 }
 
+// OperationLogEvent is one event of a log that is followed: one of its fields is set. The server-sent event of a
+// row has the row's id.
+type OperationLogEvent[L any] struct {
+	Line     *L                        `json:"line,omitempty"`
+	Progress *ProjectOperationProgress `json:"progress,omitempty" doc:"a node came to another step"`
+	End      *OperationEnd             `json:"end,omitempty" doc:"the last event"`
+}
+
+// OperationEnd says how an operation ended.
+type OperationEnd struct {
+	Status  string `json:"status"`
+	Code    string `json:"code" doc:"why it failed or was canceled; empty: neither"`
+	Attempt int    `json:"attempt"`
+}
+
 // PlatformOperationLog is one page of the rows of an operation of any project.
 type PlatformOperationLog struct {
 	Standing

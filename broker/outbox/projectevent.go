@@ -30,7 +30,9 @@ func ProjectEvent(ids ProjectIDs, e store.OutboxEvent) (out api.ProjectEvent, er
 	}
 	switch {
 	case e.Type == operation.ProgressEvent:
-		out.Subject, out.Data, err = projectProgress(e.Data)
+		var data api.ProjectOperationProgress
+		data, err = OperationProgress(e.Data)
+		out.Subject, out.Data = "operation/"+data.OperationID, data
 	case strings.HasPrefix(e.Type, "operation."):
 		out.Subject, out.Data, err = projectOperation(e.Data)
 	default:
@@ -54,7 +56,8 @@ func projectOperation(raw json.RawMessage) (subject string, data api.ProjectOper
 	return "operation/" + data.OperationID, data, err
 }
 
-func projectProgress(raw json.RawMessage) (subject string, data api.ProjectOperationProgress, err error) {
+// OperationProgress is the data of an event about a step of an operation. It names no node.
+func OperationProgress(raw json.RawMessage) (data api.ProjectOperationProgress, err error) {
 	err = json.Unmarshal(raw, &data)
-	return "operation/" + data.OperationID, data, err
+	return data, err
 }

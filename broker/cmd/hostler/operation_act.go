@@ -2,74 +2,12 @@ package main
 
 import (
 	"context"
-	"strconv"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/api/client"
-	"github.com/hostler/hostler/broker/cmd/hostler/render"
 )
-
-func operationLogsCommand(a *app) *cobra.Command {
-	var project, step string
-	c := &cobra.Command{
-		Use: "logs ID", Short: "list the attempts of an operation's steps", Args: exactly("ID"),
-		Long: `List each attempt of each step on each node, in the order in which they ran. The rows
-of an attempt appear when it has ended. NODE counts the nodes of the operation; only the
-platform sees which node it is, and what the node said.`,
-		Example: "  hostler operation logs op-019c4e6a2f1k7m2q4s6t8w\n  hostler operation logs op-019c4e6a2f1k7m2q4s6t8w --step driver -o json",
-		RunE: func(c *cobra.Command, args []string) error {
-			remote, err := a.connect()
-			if err != nil {
-				return err
-			}
-			if project, err = ownProject(c.Context(), remote, project); err != nil {
-				return err
-			}
-			if project != "" {
-				l, err := remote.ProjectOperationLog(c.Context(), project, args[0], step)
-				if err != nil {
-					return err
-				}
-				all := make([]api.PlatformOperationLine, len(l.Items))
-				for i, v := range l.Items {
-					all[i].OperationLine = v
-				}
-				return a.showOperationLog(l, all)
-			}
-			l, err := remote.OperationLog(c.Context(), args[0], step)
-			if err != nil {
-				return err
-			}
-			return a.showOperationLog(l, l.Items)
-		},
-	}
-	operationProjectFlag(c, &project)
-	c.Flags().StringVar(&step, "step", "", "only rows of this `STEP`")
-	return c
-}
-
-func (a *app) showOperationLog(answer any, all []api.PlatformOperationLine) error {
-	ids, rows := []string{}, [][]string{}
-	for _, v := range all {
-		ids = append(ids, v.ID)
-		rows = append(rows, []string{
-			strconv.Itoa(v.Attempt), strconv.Itoa(v.Place), v.StepID, v.StepKind, strconv.Itoa(v.AttemptNumber), v.Status, v.ErrorCode,
-			(time.Duration(v.DurationMS) * time.Millisecond).String(), v.ResolvedProfile, v.Message,
-		})
-	}
-	return a.show(answer, ids, func(p *render.Page) {
-		p.Table([]render.Column{
-			render.Keep("ATTEMPT"), render.Keep("NODE"), render.Main("STEP"), render.More("KIND"), render.Keep("TRY"), render.Keep("STATUS"),
-			render.Keep("CODE"), render.Keep("TOOK"), render.More("PROFILE"), render.Keep("MESSAGE"),
-		}, rows)
-		if len(rows) == 0 {
-			a.note("no attempt has ended")
-		}
-	})
-}
 
 // operationVerb is a command that acts on an operation.
 func (a *app) operationVerb(

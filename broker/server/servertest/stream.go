@@ -29,6 +29,12 @@ func (b *Broker) ProjectEvents(t testing.TB, token, project, query string) *Stre
 	return b.follow(t, token, "/projects/"+project+"/events"+query)
 }
 
+// Logs opens the stream of the log at the path of an operation; query may begin with &.
+func (b *Broker) Logs(t testing.TB, token, path, query string) *Stream {
+	t.Helper()
+	return b.follow(t, token, path+"/logs?follow=true"+query)
+}
+
 func (b *Broker) follow(t testing.TB, token, path string) *Stream {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.OperatorURL()+api.Path(path), nil)
@@ -57,18 +63,27 @@ func (b *Broker) follow(t testing.TB, token, path string) *Stream {
 // Next is the next event; false: the stream has ended.
 func (s *Stream) Next(t testing.TB) (e api.Event, open bool) {
 	t.Helper()
+	data, open := s.Data(t)
+	if open {
+		if err := json.Unmarshal([]byte(data), &e); err != nil {
+			t.Fatalf("an event is %q: %v", data, err)
+		}
+	}
+	return e, open
+}
+
+// Data is the data of the next event, as it was sent; false: the stream has ended.
+func (s *Stream) Data(t testing.TB) (data string, open bool) {
+	t.Helper()
 	late := time.After(10 * time.Second)
 	for {
 		select {
 		case line, open := <-s.lines:
 			if !open {
-				return e, false
+				return "", false
 			}
 			if data, ok := strings.CutPrefix(line, "data: "); ok {
-				if err := json.Unmarshal([]byte(data), &e); err != nil {
-					t.Fatalf("an event is %q: %v", data, err)
-				}
-				return e, true
+				return data, true
 			}
 		case <-late:
 			t.Fatal("waited in vain for an event")
