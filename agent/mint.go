@@ -20,15 +20,34 @@ func (a *Agent) mintFor(r *run) func(context.Context, string) ([]byte, error) {
 	}
 }
 
-// mintStep returns a function that asks for secrets of the steps of an operation. Each call is a
-// request of its own: a secret that has expired is replaced by another.
+// mintStep returns a function that asks for secrets of the steps of an operation. Each request has a
+// name of its own: a secret that has expired is replaced by another. After a restart of the machine the
+// network may not be up, and the lease is over until the node has reported progress. Neither is a
+// refusal: the function asks again until ctx ends.
 func (a *Agent) mintStep(r *run) func(ctx context.Context, step, credentialType string) ([]byte, error) {
 	return func(ctx context.Context, step, credentialType string) ([]byte, error) {
-		request, err := wire.NewInstance(a.Rand)
-		if err != nil {
-			return nil, err
+		pause := uplink.NewPause()
+		for {
+			request, err := wire.NewInstance(a.Rand)
+			if err != nil {
+				return nil, err
+			}
+			secret, err := a.mint(ctx, r, request, wire.MintRequest{CredentialType: credentialType, StepID: step})
+			if err == nil {
+				return secret, nil
+			}
+			wait := pause.After(err)
+			refusal, refused := uplink.RefusalOf(err)
+			if refused && refusal.Permanent() && refusal.Code != codeLeaseLost {
+				return nil, err
+			}
+			if !refused || refusal.RetryAfter == 0 {
+				wait = min(wait, longestPause)
+			}
+			if sleep(ctx, wait) != nil {
+				return nil, err
+			}
 		}
-		return a.mint(ctx, r, request, wire.MintRequest{CredentialType: credentialType, StepID: step})
 	}
 }
 

@@ -71,6 +71,35 @@ func TestAnOperationGoesOnAfterItHasRestartedTheMachine(t *testing.T) {
 	}
 }
 
+// A machine takes longer to start than a lease lasts, and its network comes after its agent. A step that
+// needs a secret waits for both, and uses up no attempt.
+func TestAStepGetsItsSecretAfterALongRestart(t *testing.T) {
+	inBubble(t, func(l *lab) {
+		handler, _ := tasks.Lookup("operation.run", 1)
+		l.handle("operation.run@1", handler)
+		l.broker.Secrets = map[string]string{taskcatalog.CredentialClusterJoin: joinToken}
+		l.systemdOf().OnReboot = func() error { return nil }
+		p := l.start()
+		q := l.broker.Enqueue(l.nodeID(p), "operation.run", strings.Replace(anOperation, `{"id":"two","kind":"file.render","timeout_seconds":60,"attempts":1,"with":{"root":"/etc/demo","name":"two","template":"{{.file}}","values":{"file":{"from":"steps.one"}}}}`,
+			`{"id":"late","kind":"credential.mint","timeout_seconds":60,"attempts":1,"with":{"type":"cluster_join_token","scope":"slurm"}}`, 1))
+		l.until("the machine is asked to restart", func() bool { return l.systemdOf().HasAsked("reboot") })
+		hosttest.Put(t, l.config.Machine.Dir(), "proc/sys/kernel/random/boot_id", "another boot\n")
+		p.quit()
+		time.Sleep(10 * time.Minute)
+		l.broker.GoAway()
+		l.start()
+		time.Sleep(20 * time.Second)
+		l.broker.ComeBack()
+		r := l.broker.Wait(q, time.Hour)
+		wantResult(t, r, taskcatalog.OutcomeSucceeded, "")
+		var res taskcatalog.OperationResult
+		if err := taskcatalog.DecodeStrict(r.Result, &res); err != nil || len(res.Steps) != 4 || res.Steps[3].ID != "late" || res.Steps[3].AttemptNumber != 1 {
+			t.Errorf("%s, %v", r.Result, err)
+		}
+		l.lacks(joinToken)
+	})
+}
+
 func TestAnOperationThatIsCanceledTellsWhatItDid(t *testing.T) {
 	inBubble(t, func(l *lab) {
 		handler, _ := tasks.Lookup("operation.run", 1)

@@ -15,11 +15,11 @@ import (
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
-// codeLeaseLost is the broker's answer to a request for a new key if the rotation task is not
-// leased to this node at the moment. The broker issued no certificate.
+// codeLeaseLost is the broker's answer to a request for a new key or a secret if the task is not
+// leased to this node at the moment. The broker issued nothing.
 const codeLeaseLost taskcatalog.Code = "lease_lost"
 
-// longestPause is the longest pause between two tries of a rotation task, whose time is short.
+// longestPause is the longest pause between two tries of a task whose time is short.
 const longestPause = 15 * time.Second
 
 // rotateIdentity executes the rotation task: it retries until the node has its new key or the

@@ -230,14 +230,17 @@ func (b *Broker) packages(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// mint answers with the secret of the type in Secrets.
-func (b *Broker) mint(r *http.Request, _ *pki.Peer) (any, *wire.Problem) {
+// mint answers with the secret of the type in Secrets, while the node holds the task's lease.
+func (b *Broker) mint(r *http.Request, peer *pki.Peer) (any, *wire.Problem) {
 	var req wire.MintRequest
 	if err := wire.Decode(r.Body, &req); err != nil {
 		return nil, problem(http.StatusBadRequest, "malformed", err.Error())
 	}
 	b.Lock()
 	defer b.Unlock()
+	if q := b.find(peer.NodeID, r.PathValue("task")); q == nil || req.Attempt != q.Attempt || !b.Clock().Before(q.leaseUntil) {
+		return nil, problem(http.StatusConflict, "lease_lost", "the node does not hold the lease")
+	}
 	b.Minted = append(b.Minted, req)
 	secret, ok := b.Secrets[req.CredentialType]
 	if !ok {
