@@ -72,6 +72,7 @@ var matchKeys = map[string][]string{
 	"gpu.architecture":  nil,
 	"gpu.driver":        nil,
 	"gpu.driver_series": nil,
+	"gpu.count":         nil,
 	"compute.runtime":   {"cuda", "rocm", "level_zero", "none"},
 	"gpu.fabric":        {"nvlink", "none"},
 	"fabric.type":       {"infiniband", "roce", "nvlink", "ethernet", "none"},

@@ -2,6 +2,7 @@ package taskcatalog
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -17,6 +18,16 @@ const (
 	FirstBootWaiting = "waiting"
 	FirstBootFailed  = "failed: "
 )
+
+// GPUCount is the fact that counts the GPUs. Of a plan's requirements it is the least number: a machine may
+// have more.
+const GPUCount = "gpu.count"
+
+// EnoughGPUs reports whether a value of the fact GPUCount is want or more. An unknown one is not.
+func EnoughGPUs(has string, want int) bool {
+	n, err := strconv.Atoi(has)
+	return err == nil && n >= want
+}
 
 // FactKey reports whether name belongs to the capability taxonomy. Such names describe the hardware
 // and software of a node, and selectors may use them.

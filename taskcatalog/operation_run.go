@@ -34,11 +34,13 @@ type OperationPlan struct {
 	ProjectID        string `json:"project_id,omitempty" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
 	AllocationID     string `json:"allocation_id,omitempty" jsonschema:"pattern=^[a-z0-9][a-z0-9-]{0\\,63}$"`
 	DeadlineSeconds  int    `json:"deadline_seconds" jsonschema:"minimum=1,maximum=86400"` // of this task
-	// Requires are the definition's: fact → permitted values. The broker judges what the node reported;
+	// Requires are the definition's: fact → permitted values; of GPUCount, the least number. The broker judges what the node reported;
 	// the GPU steps judge what the machine has when they run.
-	Requires  map[string][]string `json:"requires,omitempty" jsonschema:"maxProperties=16"`
-	Artifacts *PlanArtifacts      `json:"artifacts,omitempty"` // nil: no step brings anything
-	Steps     []PlannedStep       `json:"steps" jsonschema:"minItems=1,maxItems=64"`
+	Requires map[string][]string `json:"requires,omitempty" jsonschema:"maxProperties=16"`
+	// GPUs is how many the SKU of the nodes has; 0: not known. The GPU steps look whether all are there.
+	GPUs      int            `json:"gpus,omitempty" jsonschema:"minimum=0,maximum=64"`
+	Artifacts *PlanArtifacts `json:"artifacts,omitempty"` // nil: no step brings anything
+	Steps     []PlannedStep  `json:"steps" jsonschema:"minItems=1,maxItems=64"`
 }
 
 // PlanArtifacts bounds what the steps may bring to the node.

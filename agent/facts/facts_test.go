@@ -69,7 +69,7 @@ func gather(t *testing.T, files map[string]string, survey facts.Survey) taskcata
 
 func TestAMachineWithNothingIsAnOrdinaryFact(t *testing.T) {
 	f := gather(t, nil, nil)
-	want := map[string]string{"gpu.vendor": "none", "fabric.type": "none", "gpu.fabric": "none", "container.runtime": "none", "compute.runtime": "none"}
+	want := map[string]string{"gpu.vendor": "none", "gpu.count": "0", "fabric.type": "none", "gpu.fabric": "none", "container.runtime": "none", "compute.runtime": "none"}
 	if !maps.Equal(f.Keys, want) || len(f.PCI)+len(f.Drivers)+len(f.GPUs) != 0 {
 		t.Errorf("%+v", f)
 	}
@@ -117,12 +117,38 @@ func TestAGPUOnTheBusThatNoLibraryListsIsNamed(t *testing.T) {
 
 func TestEachVendorsGPUsHaveKeysOfTheirOwn(t *testing.T) {
 	f := taskcatalog.Facts{
+		PCI:     []taskcatalog.PCIDevice{{Vendor: "10de", Class: "030200"}, {Vendor: "1002", Class: "120000"}},
 		GPUs:    []taskcatalog.GPUFacts{{Vendor: "nvidia", Architecture: "hopper"}, {Vendor: "amd", Architecture: "gfx942"}},
 		Drivers: []taskcatalog.DriverFacts{{Name: "nvidia", Version: "550.54.15"}, {Name: "amdgpu", Version: "6.10.5"}},
 	}
-	want := map[string]string{"gpu.vendor": "amd", "gpu.architecture": "gfx942", "gpu.driver": "amdgpu", "gpu.driver_series": "6.10"}
+	want := map[string]string{
+		"gpu.vendor": "amd", "gpu.count": "1", "gpu.architecture": "gfx942", "gpu.driver": "amdgpu", "gpu.driver_series": "6.10",
+	}
 	if got := facts.GPUKeys(f, "amd"); !maps.Equal(got, want) {
 		t.Errorf("%v", got)
+	}
+}
+
+// A GPU is there if it is on the bus, and if the library that lists others lists it too.
+func TestGPUsAreCountedThatAreOnTheBusAndAnswer(t *testing.T) {
+	const other = "0000:05:00.0"
+	for _, c := range []struct {
+		bus, listed int
+		want        string
+	}{
+		{8, 0, "8"}, {8, 8, "8"}, {8, 7, "7"}, {1, 1, "1"}, {2, 16, "2"}, // a library may list the parts of a GPU
+		{0, 0, "0"},
+	} {
+		f := taskcatalog.Facts{PCI: []taskcatalog.PCIDevice{{Address: other, Vendor: "1e52", Class: "120000"}, {Vendor: "1a03", Class: "030000"}}}
+		for range c.bus {
+			f.PCI = append(f.PCI, taskcatalog.PCIDevice{Vendor: "10de", Class: "030200"})
+		}
+		for range c.listed {
+			f.GPUs = append(f.GPUs, taskcatalog.GPUFacts{Vendor: "nvidia"})
+		}
+		if got := facts.GPUKeys(f, "nvidia")[taskcatalog.GPUCount]; got != c.want {
+			t.Errorf("%d on the bus, %d listed: %s, want %s", c.bus, c.listed, got, c.want)
+		}
 	}
 }
 

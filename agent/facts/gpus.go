@@ -2,6 +2,7 @@ package facts
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hostler/hostler/taskcatalog"
@@ -46,8 +47,8 @@ func Unlisted(f taskcatalog.Facts, listed []taskcatalog.GPUFacts) []taskcatalog.
 // GPUKeys are the taxonomy keys of a vendor's GPUs: on a node with two vendors each has its own.
 // Unknown keys are missing.
 func GPUKeys(f taskcatalog.Facts, vendor string) map[string]string {
-	k := map[string]string{"gpu.vendor": vendor}
 	own := func(g taskcatalog.GPUFacts) bool { return g.Vendor == vendor }
+	k := map[string]string{"gpu.vendor": vendor, taskcatalog.GPUCount: strconv.Itoa(count(f, vendor))}
 	if i := slices.IndexFunc(f.GPUs, own); i >= 0 && f.GPUs[i].Architecture != "" {
 		k["gpu.architecture"] = f.GPUs[i].Architecture
 	}
@@ -60,6 +61,26 @@ func GPUKeys(f taskcatalog.Facts, vendor string) map[string]string {
 		}
 	}
 	return k
+}
+
+// count is how many GPUs of a vendor are there: those on the bus, or those that the vendor's library
+// lists, if it lists fewer. A GPU that has stopped answering may still be on the bus.
+func count(f taskcatalog.Facts, vendor string) int {
+	onBus, listed := 0, 0
+	for _, d := range f.PCI {
+		if GPUVendor(d) == vendor {
+			onBus++
+		}
+	}
+	for _, g := range f.GPUs {
+		if g.Vendor == vendor {
+			listed++
+		}
+	}
+	if listed == 0 {
+		return onBus
+	}
+	return min(onBus, listed)
 }
 
 // seriesOf is the first two numbers of a driver's version.

@@ -81,3 +81,33 @@ func TestTheProfilesOfTheNodeSayHowAGPUIsChecked(t *testing.T) {
 		}
 	}
 }
+
+// A machine that has lost some of its GPUs still has their vendor. The count is the plan's, of the SKU or of the
+// definition, whichever is more.
+func TestAMachineThatHasLostSomeGPUsFails(t *testing.T) {
+	for _, c := range []struct {
+		has      string
+		sku      int
+		requires []string
+		code     taskcatalog.Code
+	}{
+		{"8", 8, nil, ""},
+		{"9", 8, []string{"8"}, ""},
+		{"1", 0, nil, ""}, // nobody knows how many there should be
+		{"1", 8, nil, taskcatalog.CodeCapabilityMissing},
+		{"7", 8, []string{"4"}, taskcatalog.CodeCapabilityMissing},
+		{"3", 0, []string{"4"}, taskcatalog.CodeCapabilityMissing},
+		{"4", 0, []string{"4"}, ""},
+		{"", 8, nil, taskcatalog.CodeCapabilityMissing},
+		{"", 0, []string{"1"}, taskcatalog.CodeCapabilityMissing},
+		{"8", 0, []string{"many"}, taskcatalog.CodePlanInvalid},
+	} {
+		plan := &taskcatalog.OperationPlan{GPUs: c.sku}
+		if c.requires != nil {
+			plan.Requires = map[string][]string{taskcatalog.GPUCount: c.requires}
+		}
+		if err := lostGPU(plan, map[string]string{"gpu.vendor": "nvidia", taskcatalog.GPUCount: c.has}); taskcatalog.CodeOf(err, "") != c.code {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}

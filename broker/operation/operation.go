@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"slices"
+	"strconv"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/operation/definition"
@@ -97,7 +98,15 @@ func Fit(o broker.Operation, allocation broker.Allocation, at []Place) error {
 			return no("task_type_unsupported", "the agent of %s carries out no operations (it is of an earlier release)", name(n))
 		}
 		for _, key := range sortedKeys(o.Requires) {
-			if v := n.Capabilities[key]; !slices.Contains(o.Requires[key], v) {
+			v := n.Capabilities[key]
+			if key == taskcatalog.GPUCount {
+				if least, err := strconv.Atoi(o.Requires[key][0]); err != nil || !taskcatalog.EnoughGPUs(v, least) {
+					return no(string(taskcatalog.CodeCapabilityMissing), "%s reports %q GPUs, and it needs %s or more", name(n),
+						taskcatalog.Clean(v, 64), o.Requires[key][0])
+				}
+				continue
+			}
+			if !slices.Contains(o.Requires[key], v) {
 				return no(string(taskcatalog.CodeCapabilityMissing), "%s reports %s %q, and it needs one of %q", name(n), key,
 					taskcatalog.Clean(v, 64), o.Requires[key])
 			}

@@ -236,6 +236,24 @@ func TestARunningOperationIsHeldAgainstItsTargetAlone(t *testing.T) {
 	}
 }
 
+// The required number of GPUs is the least number.
+func TestANodeNeedsAsManyGPUsAsTheOperationRequires(t *testing.T) {
+	o := broker.Operation{
+		Operation: "demo.look@v1", Target: broker.TargetNode, NodeIDs: []string{"n-1"}, Status: broker.OperationQueued,
+		Requires: map[string][]string{taskcatalog.GPUCount: {"8"}},
+	}
+	for reported, fits := range map[string]bool{"8": true, "10": true, "7": false, "1": false, "": false, "many": false} {
+		n := broker.Node{
+			ID: "n-1", Status: broker.Active, TaskTypes: []string{operation.TaskType + "@1"},
+			Capabilities: map[string]string{taskcatalog.GPUCount: reported},
+		}
+		err := operation.Fit(o, broker.Allocation{}, []operation.Place{{Node: n}})
+		if fits && err != nil || !fits && broker.AsError(err).Code != string(taskcatalog.CodeCapabilityMissing) {
+			t.Errorf("%q GPUs: %v", reported, err)
+		}
+	}
+}
+
 // A retry is another run, another task and the next attempt; the former run changes nothing any more.
 func TestARetryIsANewTaskOfTheSamePlan(t *testing.T) {
 	w := newWorld(t, "n-1")

@@ -3,6 +3,7 @@ package definition
 import (
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	profiles "github.com/hostler/hostler/resolver-profiles"
@@ -38,6 +39,9 @@ const commandProfiles = "command_profiles"
 
 // maxFacts bounds the permitted values of a fact.
 const maxFacts = 64
+
+// maxGPUs is the greatest number of GPUs that a SKU can have.
+const maxGPUs = 64
 
 // Parse reads a definition. It returns a definition without problems, or nil and all problems.
 func Parse(f profiles.File) (*Definition, Problems) {
@@ -107,6 +111,10 @@ func (c *checker) all() {
 		if n := len(c.d.Requires[key]); n == 0 || n > maxFacts {
 			c.Refuse("/requires/"+key, profiles.CodeOutOfBounds, "%s wants 1 to %d values", profiles.Quote(key), maxFacts)
 		}
+		if key == taskcatalog.GPUCount {
+			c.gpuCount(c.d.Requires[key])
+			continue
+		}
 		for _, value := range c.d.Requires[key] {
 			if what := profiles.CheckFact(key, value); what != "" {
 				c.Refuse("/requires/"+key, profiles.CodeUnknownMatchValue, "%s", what)
@@ -122,6 +130,18 @@ func (c *checker) all() {
 		c.step(i)
 	}
 	c.unused()
+}
+
+// gpuCount checks the least number of GPUs.
+func (c *checker) gpuCount(values []string) {
+	if len(values) == 0 {
+		return // told already
+	}
+	n, err := strconv.Atoi(values[0])
+	if len(values) > 1 || err != nil || strconv.Itoa(n) != values[0] || n < 1 || n > maxGPUs {
+		c.Refuse("/requires/"+taskcatalog.GPUCount, profiles.CodeUnknownMatchValue,
+			"%s wants one number, from 1 to %d: the least number of GPUs", profiles.Quote(taskcatalog.GPUCount), maxGPUs)
+	}
 }
 
 // unused refuses what is declared and serves nothing: most often it is a slip in a name.

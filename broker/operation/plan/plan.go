@@ -36,6 +36,7 @@ type Request struct {
 	Attempt      int
 	ProjectID    string // empty: no tenant's operation
 	AllocationID string
+	GPUs         int             // of the nodes' SKU; 0: not known
 	Inputs       json.RawMessage // empty: none
 	Limits       Limits
 }
@@ -64,7 +65,7 @@ func Make(d *definition.Definition, r Request) (taskcatalog.OperationPlan, error
 	p := taskcatalog.OperationPlan{
 		OperationID: r.OperationID, Attempt: r.Attempt, Operation: d.ID(), ProjectID: r.ProjectID, AllocationID: r.AllocationID,
 		DefinitionDigest: d.Digest(), InputsDigest: digest,
-		DeadlineSeconds: int(least(int64(d.DeadlineSeconds), int64(r.Limits.DeadlineSeconds))), Requires: d.Requires,
+		DeadlineSeconds: int(least(int64(d.DeadlineSeconds), int64(r.Limits.DeadlineSeconds))), Requires: d.Requires, GPUs: r.GPUs,
 	}
 	for _, s := range d.Steps {
 		step, err := m.step(s, p.DeadlineSeconds)

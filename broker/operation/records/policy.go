@@ -1,6 +1,7 @@
 package records
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -24,6 +25,9 @@ func (r *Records) planned(ctx context.Context, d *definition.Definition, o *brok
 		return 0, err
 	}
 	ask := plan.Request{OperationID: o.ID, Attempt: 1, ProjectID: o.ProjectID, AllocationID: o.AllocationID, Inputs: w.Inputs}
+	if ask.GPUs, err = r.gpusOf(ctx, cmp.Or(w.Allocation.SKU, w.Node.SKU)); err != nil {
+		return 0, err
+	}
 	ask.Limits = plan.Limits{
 		DeadlineSeconds: int(valueOr0(e.Overlay.TimeoutSeconds)), MaxArtifactBytes: valueOr0(e.Overlay.MaxArtifactSizeBytes),
 		RequireSignature: e.RequiresSignature(),
@@ -38,6 +42,18 @@ func (r *Records) planned(ctx context.Context, d *definition.Definition, o *brok
 	ask.Limits.Sources = e.Overlay.AllowedArtifactSources
 	o.Plan, err = plan.Make(d, ask)
 	return valueOr0(e.Overlay.MaxConcurrency), err
+}
+
+// gpusOf is how many GPUs a SKU has; 0: there is no SKU, or it has none.
+func (r *Records) gpusOf(ctx context.Context, sku string) (int, error) {
+	if sku == "" {
+		return 0, nil
+	}
+	s, err := r.DB.SKU(ctx, sku)
+	if broker.AsError(err).Kind == broker.NotFound {
+		return 0, nil
+	}
+	return s.GPUCount, err
 }
 
 // subject is what an operation works with, as the records have it now.

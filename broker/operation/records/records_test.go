@@ -183,10 +183,13 @@ func (s *site) refused(err error, code string) {
 	}
 }
 
+// labGPUs is how many GPUs a node of the SKU has.
+const labGPUs = 8
+
 func (s *site) stock() {
 	s.Helper()
 	k := broker.NewSKU()
-	k.ID = "h100"
+	k.ID, k.GPUVendor, k.GPUCount = "h100", "nvidia", labGPUs
 	_, err := s.db.CreateSKU(s.Context(), ada, k)
 	s.ok(err)
 	_, err = s.db.CreateOrganisation(s.Context(), ada, broker.Organisation{ID: "org-1", Name: "acme"})
@@ -338,7 +341,7 @@ func TestAnOperationOfAProjectIsKeptAuditedAndTold(t *testing.T) {
 		kept := s.stands(o.ID, broker.OperationSucceeded, 1, "")
 		if kept.ProjectID != "p-1" || kept.OrganisationID != "org-1" || kept.AllocationID != "alc-1" || !slices.Equal(kept.NodeIDs, s.lab.NodeIDs) ||
 			kept.Trigger != broker.TriggerTenant || kept.RequestedBy != "eve" || kept.Plan.Steps[0].ID != "driver" || kept.Requires["gpu.vendor"][0] != "nvidia" ||
-			kept.Plan.DefinitionDigest != kept.DefinitionDigest || kept.StartedAt.IsZero() {
+			kept.Plan.DefinitionDigest != kept.DefinitionDigest || kept.Plan.GPUs != labGPUs || kept.StartedAt.IsZero() {
 			t.Errorf("%+v", kept)
 		}
 		rows, err := s.db.OperationSteps(s.Context(), o.ID, "", store.StepPlace{}, 10)
