@@ -2,6 +2,7 @@ package broker
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hostler/hostler/taskcatalog"
@@ -155,6 +156,12 @@ const (
 	OperationTargetGone = "operation_target_gone" // the target is not the requester's any more, or not the same
 	OperationIncomplete = "result_incomplete"     // a task ended well, and lacks the rows of its steps
 )
+
+// OperationTask is the type of the tasks that carry plans.
+const OperationTask = "operation.run"
+
+// OperationOfRun is the id of the operation that a run carries out.
+func OperationOfRun(run string) string { return run[:max(strings.LastIndexByte(run, '-'), 0)] }
 
 // OperationNotFound is the answer about an operation that does not exist, or that the caller may not
 // know.

@@ -89,7 +89,7 @@ func (a *API) beginOperation(ctx context.Context, w operationrecords.Order, o or
 	}
 	id := made.ID
 	if before != "" {
-		id = operationrecords.OfRun(before)
+		id = broker.OperationOfRun(before)
 	}
 	return a.c.DB.Operation(ctx, id)
 }

@@ -281,6 +281,7 @@ func TestAProjectRunsAnOperationOnItsAllocation(t *testing.T) {
 	if a := b.Ask(t, viewer, http.MethodGet, mine.operations()+"?status=fine", nil); a.Code() != "status_unknown" {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
+	correlated(t, b, made.ID)
 	if seen := documented(t, b); seen["operation.requested"] != 2 || seen["operation.failed"] != 1 || seen["operation.completed"] != 1 || seen["operation.progress"] == 0 {
 		t.Errorf("events %v", seen)
 	}

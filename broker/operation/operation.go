@@ -12,7 +12,7 @@ import (
 )
 
 // TaskType is the type of the task that carries a plan.
-const TaskType = "operation.run"
+const TaskType = broker.OperationTask
 
 // Work is the state of a run.
 type Work struct {

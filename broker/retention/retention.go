@@ -21,13 +21,19 @@ const (
 	every = time.Hour
 	batch = 500 // rows in one transaction, because others write too
 	fewer = 50  // for rows of a hundred kilobytes
+
+	// MostOperations is how many ended operations of a project, and of the platform, stay.
+	MostOperations = 5000
 )
 
 // Keeper deletes old rows. Only the leader runs a Keeper.
 type Keeper struct {
 	DB      *store.DB
 	History Policy // of tasks, runs, terminals, holds and baselines
-	Log     *zap.Logger
+	// Operations is how many ended operations of a project, and of the platform, stay, whatever their age;
+	// 0: all.
+	Operations int
+	Log        *zap.Logger
 }
 
 // Run deletes old rows each hour until ctx ends, and nothing in the first hour. A machine that has
@@ -39,7 +45,18 @@ func (k *Keeper) Run(ctx context.Context) {
 
 // Drop removes what is old by now.
 func (k *Keeper) Drop(ctx context.Context) error {
-	return errors.Join(k.certificates(ctx), k.history(ctx))
+	return errors.Join(k.certificates(ctx), k.surplus(ctx), k.history(ctx))
+}
+
+// surplus deletes operations beyond the number that stays. A project begins as many as it likes, so that their age
+// alone bounds nothing.
+func (k *Keeper) surplus(ctx context.Context) error {
+	for k.Operations > 0 && ctx.Err() == nil {
+		if n, err := k.DB.DropSurplusOperations(ctx, k.Operations, fewer); err != nil || n < fewer {
+			return err
+		}
+	}
+	return nil
 }
 
 func (k *Keeper) certificates(ctx context.Context) error {

@@ -40,7 +40,7 @@ func (s *Server) lead(ctx context.Context) {
 		Reseed: reconcile.Agents{Queue: s.queue}, Decommission: &turnoverrecords.Starts{DB: s.db, Runs: s.runs},
 	}
 	kept := &terminals.Retention{DB: s.db, Log: s.c.Log.Named("recordings")}
-	old := &retention.Keeper{DB: s.db, History: s.c.History, Log: s.c.Log.Named("retention")}
+	old := &retention.Keeper{DB: s.db, History: s.c.History, Operations: retention.MostOperations, Log: s.c.Log.Named("retention")}
 	silence := &turnoverrecords.Silence{Starts: &turnoverrecords.Starts{DB: s.db, Runs: s.runs}, Log: s.c.Log.Named("silence")}
 	allocations := &allocationrecords.Watch{
 		DB: s.db, Starts: &turnoverrecords.Starts{DB: s.db}, Runs: s.runs, Period: s.c.Often, Log: s.c.Log.Named("allocations"),

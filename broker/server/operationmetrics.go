@@ -11,7 +11,6 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
-	operationrecords "github.com/hostler/hostler/broker/operation/records"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -231,7 +230,7 @@ func (r *countedRuns) Act(
 		return record, err
 	}
 	// A failed read loses a count, and not the action.
-	if of, err := r.Operation(ctx, operationrecords.OfRun(record.ID)); err == nil && of.RunID == record.ID && of.Status.Ended() {
+	if of, err := r.Operation(ctx, broker.OperationOfRun(record.ID)); err == nil && of.RunID == record.ID && of.Status.Ended() {
 		r.operations.end(of.Operation, of.Status, of.Code, r.Now().Sub(record.RequestedAt))
 	}
 	return record, nil

@@ -131,10 +131,10 @@ func (db *DB) SetOperationPolicy(
 		return kept, err
 	}
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		e, err := t.operationPolicyEntry(ctx, actor, "operation_policy.set", p.Place, reason)
-		if err != nil {
+		if err := t.lockPolicies(ctx, p.Place); err != nil {
 			return err
 		}
+		e := operationPolicyEntry(actor, "operation_policy.set", p.Place, reason)
 		e.After = small("operation", p.Operation, "policy", json.RawMessage(raw))
 		rows, err := operationPolicyRows(ctx, t, p.Place, p.Operation)
 		if err != nil {
@@ -199,14 +199,11 @@ func (t *tx) roomForOperationPolicy(ctx context.Context, p broker.OperationPolic
 	return nil
 }
 
-// RemoveOperationPolicy deletes the policy of a live place for an operation. Codes: operation_policy_not_found,
-// project_not_found, project_ended, organisation_not_found, organisation_ended.
+// RemoveOperationPolicy deletes the policy of a place for an operation, also if the place has ended. Code:
+// operation_policy_not_found.
 func (db *DB) RemoveOperationPolicy(ctx context.Context, actor broker.Actor, at broker.Place, operation, reason string) error {
 	return db.write(ctx, func(ctx context.Context, t *tx) error {
-		e, err := t.operationPolicyEntry(ctx, actor, "operation_policy.remove", at, reason)
-		if err != nil {
-			return err
-		}
+		e := operationPolicyEntry(actor, "operation_policy.remove", at, reason)
 		had, err := operationPolicyRowOf(ctx, t, at, operation, t.ForUpdate())
 		if err != nil {
 			return err
@@ -220,21 +217,25 @@ func (db *DB) RemoveOperationPolicy(ctx context.Context, actor broker.Actor, at 
 	})
 }
 
-// operationPolicyEntry locks a live place, so that its policies change one after another, and begins the audit entry of
-// a change. The platform has no row to lock.
-func (t *tx) operationPolicyEntry(
-	ctx context.Context, actor broker.Actor, action string, at broker.Place, reason string,
-) (broker.AuditEntry, error) {
+// lockPolicies locks a live place, so that its policies change one after another. The platform has no row to lock.
+func (t *tx) lockPolicies(ctx context.Context, at broker.Place) (err error) {
+	switch broker.OperationLevelOf(at) {
+	case broker.OperationTenant:
+		_, err = t.liveOrganisation(ctx, at.OrganisationID, t.ForUpdate())
+	case broker.OperationProject:
+		_, err = t.liveProject(ctx, at.ProjectID, t.ForUpdate())
+	}
+	return err
+}
+
+// operationPolicyEntry begins the audit entry of a change of a policy.
+func operationPolicyEntry(actor broker.Actor, action string, at broker.Place, reason string) broker.AuditEntry {
 	e := broker.AuditEntry{Actor: actor.Name, Action: action, Subject: "operation/policy", Reason: reason}
 	switch broker.OperationLevelOf(at) {
 	case broker.OperationTenant:
 		e.Subject = "organisation/" + at.OrganisationID
-		_, err := t.liveOrganisation(ctx, at.OrganisationID, t.ForUpdate())
-		return e, err
 	case broker.OperationProject:
 		e.Subject = "project/" + at.ProjectID
-		_, err := t.liveProject(ctx, at.ProjectID, t.ForUpdate())
-		return e, err
 	}
-	return e, nil
+	return e
 }

@@ -108,7 +108,7 @@ func TestNoStoredPolicyWidensAWiderOne(t *testing.T) {
 	})
 }
 
-// An ended place gets no policy, and a place has a bounded number of them.
+// An ended place gets no policy and can lose one, and a place has a bounded number of them.
 func TestPoliciesOfOperationsAreBounded(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		tenant, project, sibling := policied(t, db)
@@ -122,13 +122,20 @@ func TestPoliciesOfOperationsAreBounded(t *testing.T) {
 		}
 		refused(t, set(project, staging), "operation_policy_limit")
 		ok(t, set(project, "a.b7"))
+		setPolicy(t, db, sibling, staging, off)
+		setPolicy(t, db, tenant, staging, off)
 		must(db.EndProject(ctx, admin, sibling.ProjectID, "over"))(t)
 		refused(t, set(sibling, staging), "project_ended")
-		refused(t, db.RemoveOperationPolicy(ctx, admin, sibling, staging, "r"), "project_ended")
+		ok(t, db.RemoveOperationPolicy(ctx, admin, sibling, staging, "r"))
+		refused(t, db.RemoveOperationPolicy(ctx, admin, sibling, staging, "r"), "operation_policy_not_found")
 		refused(t, set(broker.Place{OrganisationID: "org-9"}, staging), "organisation_not_found")
 		must(db.EndProject(ctx, admin, project.ProjectID, "over"))(t)
 		must(db.EndOrganisation(ctx, admin, tenant.OrganisationID, "over"))(t)
 		refused(t, set(tenant, staging), "organisation_ended")
+		ok(t, db.RemoveOperationPolicy(ctx, admin, tenant, staging, "r"))
+		if n := audited(t, db, "operation_policy.remove", ""); n != 2 {
+			t.Errorf("%d removals are audited", n)
+		}
 	})
 }
 

@@ -37,7 +37,7 @@ func (t *tx) noteLate(ctx context.Context, nodeID, taskID string, epoch int64, w
 	}
 	return t.audit(ctx, broker.AuditEntry{
 		Actor: nodeActor(nodeID).Name, Action: "task.late_result", Subject: "task/" + taskID, Reason: w.Message, Code: string(w.Code),
-		CorrelationID: k.CorrelationID,
+		CorrelationID: auditCorrelation(k),
 		After:         small("node", nodeID, "type", k.Type, "outcome", w.Outcome, "running", w.Running, "probe", w.Probe),
 	})
 }

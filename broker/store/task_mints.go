@@ -171,7 +171,7 @@ func (t *tx) mayMint(ctx context.Context, m Mint) (e broker.AuditEntry, err erro
 		return e, err
 	}
 	e = broker.AuditEntry{
-		Actor: nodeActor(m.NodeID).Name, Action: "credential.mint", Subject: "task/" + m.TaskID, CorrelationID: k.CorrelationID,
+		Actor: nodeActor(m.NodeID).Name, Action: "credential.mint", Subject: "task/" + m.TaskID, CorrelationID: auditCorrelation(k),
 		After: m.audit(),
 	}
 	switch {

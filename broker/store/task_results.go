@@ -104,9 +104,18 @@ func (t *tx) auditEnd(ctx context.Context, actor broker.Actor, k broker.Task) er
 	}
 	return t.audit(ctx, broker.AuditEntry{
 		Actor: actor.Name, Action: "task.end", Subject: "task/" + k.ID, Reason: k.Message, Code: string(k.Code),
-		CorrelationID: k.CorrelationID,
+		CorrelationID: auditCorrelation(k),
 		After:         small("node", k.NodeID, "type", k.Type, "status", k.Status, "verdict", k.Verdict, "evidence", evidence),
 	})
+}
+
+// auditCorrelation connects the audit rows about a task with those of the operation or run that asked for it. The
+// tasks of all attempts of an operation have the operation's.
+func auditCorrelation(k broker.Task) string {
+	if k.Type == broker.OperationTask {
+		return broker.OperationOfRun(k.CorrelationID)
+	}
+	return k.CorrelationID
 }
 
 // ownerOf returns the owner of a status change by a task's result. If a turnover holds the node and

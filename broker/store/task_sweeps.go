@@ -21,7 +21,7 @@ func (db *DB) CancelTask(ctx context.Context, actor broker.Actor, taskID, reason
 		}
 		e := broker.AuditEntry{
 			Actor: actor.Name, Action: "task.cancel", Subject: "task/" + taskID, Reason: reason,
-			CorrelationID: k.CorrelationID, Before: small("status", k.Status),
+			CorrelationID: auditCorrelation(k), Before: small("status", k.Status),
 		}
 		if k.Attempt == 0 {
 			k.CancelRequested = true

@@ -136,7 +136,7 @@ func (db *DB) InsertTask(ctx context.Context, actor broker.Actor, k broker.Task)
 		got = k
 		t.hint(HintTask, k.NodeID)
 		return t.audit(ctx, broker.AuditEntry{
-			Actor: actor.Name, Action: "task.enqueue", Subject: "task/" + k.ID, CorrelationID: k.CorrelationID,
+			Actor: actor.Name, Action: "task.enqueue", Subject: "task/" + k.ID, CorrelationID: auditCorrelation(k),
 			After: small("node", k.NodeID, "type", k.Type, "version", k.Version, "envelope", k.EnvelopeDigest),
 		})
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/hostler/hostler/broker/operation"
 	"github.com/hostler/hostler/broker/operation/definition"
 	"github.com/hostler/hostler/broker/operation/statement"
+	"github.com/hostler/hostler/broker/retention"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/broker/taskqueue"
@@ -414,7 +415,7 @@ func TestARetryGoesOnWithTheSamePlan(t *testing.T) {
 		s.tasks.does = succeeds
 		s.settle()
 		now := s.stands(o.ID, broker.OperationSucceeded, 2, "")
-		if now.PlanOf().Attempt != 2 || OfRun(now.RunID) != o.ID {
+		if now.PlanOf().Attempt != 2 || broker.OperationOfRun(now.RunID) != o.ID {
 			t.Errorf("%+v", now)
 		}
 		if _, err := s.records.Retry(s.Context(), now, chain.Actor{Name: "ada"}, "again"); err == nil {
@@ -607,6 +608,44 @@ func TestOldOperationsGoWithTheirRuns(t *testing.T) {
 		rows, err := s.db.OperationSteps(s.Context(), o.ID, "", store.StepPlace{}, 10)
 		if s.ok(err); len(rows) != 0 {
 			t.Errorf("%+v", rows)
+		}
+	})
+}
+
+// The newest ended operations of a project stay, and all that have not ended.
+func TestAProjectKeepsABoundedNumberOfOperations(t *testing.T) {
+	each(t, func(s *site) {
+		var ids []string
+		for range 3 {
+			ids = append(ids, s.begun(s.onLab()).ID)
+			s.settle()
+		}
+		onNode := s.begun(Order{Definition: parsed(s), Node: s.node("n-2"), RequestedBy: "ada", Reason: "look"}) // the platform's
+		s.settle()
+		s.tasks.does = func(*broker.Task) {}
+		live := s.begun(s.onLab())
+		s.settle()
+		forEver := time.Duration(0)
+		for _, keeper := range []retention.Keeper{{}, {Operations: 2}} {
+			s.stands(ids[0], broker.OperationSucceeded, 1, "")
+			keeper.DB, keeper.History = s.db, retention.Policy{For: &forEver}
+			s.ok(keeper.Drop(s.Context()))
+		}
+		_, err := s.db.Operation(s.Context(), ids[0])
+		s.refused(err, "operation_not_found")
+		_, err = s.db.OperationStatement(s.Context(), ids[0], 1)
+		s.refused(err, "operation_statement_not_found")
+		rows, err := s.db.OperationSteps(s.Context(), ids[0], "", store.StepPlace{}, 10)
+		if s.ok(err); len(rows) != 0 {
+			t.Errorf("%+v", rows)
+		}
+		for _, id := range []string{ids[1], ids[2], onNode.ID} {
+			s.stands(id, broker.OperationSucceeded, 1, "")
+		}
+		s.stands(live.ID, broker.OperationRunning, 1, "")
+		audit, err := s.db.ListAudit(s.Context(), store.AuditFilter{Action: "operation.dropped"})
+		if s.ok(err); len(audit) != 1 || !strings.Contains(string(audit[0].After), `"project":"p-1"`) {
+			t.Errorf("%+v", audit)
 		}
 	})
 }

@@ -104,6 +104,3 @@ func start(o broker.Operation, attempt int, s chain.Start) chain.Start {
 }
 
 func runID(operationID string, attempt int) string { return fmt.Sprintf("%s-%d", operationID, attempt) }
-
-// OfRun is the id of the operation that a run carries out.
-func OfRun(run string) string { return run[:max(strings.LastIndexByte(run, '-'), 0)] }
