@@ -252,7 +252,7 @@ func (a *API) explainProjectOperationPolicy(ctx context.Context, in *projectOper
 	out := &api.EffectiveOperationPolicy{
 		ProjectID: p.ID, Operation: e.Operation, Policy: api.OperationOverlay(e.Overlay), DecidedBy: map[string]api.OperationDecision{},
 	}
-	out.Policy.Conditions = nil
+	out.Policy.Conditions, out.PolicyEngine = nil, a.c.Operations.Engine != nil
 	for _, c := range e.Conditions() {
 		out.Conditions = append(out.Conditions, api.RuledCondition{OperationRule: *ruleResource(c.Rule), Name: c.Name, Message: c.Message})
 	}

@@ -43,6 +43,11 @@ func TestThePolicyEngineIsAskedBeforeAnOperationBegins(t *testing.T) {
 		}
 		return ""
 	}
+	mine := newTenant(t, b, "acme", "lab")
+	explained := servertest.Must[api.EffectiveOperationPolicy](t, b, http.MethodGet, "/projects/"+mine.project.ID+"/operation-policies/runtime.readiness.verify/effective", nil)
+	if !explained.PolicyEngine {
+		t.Errorf("%+v", explained)
+	}
 	answer.Store(`{}`)
 	if a := ask(); a.Status != http.StatusConflict || a.Code() != broker.PolicyEngineDenied || alerted() != "" {
 		t.Errorf("%d %s, alerted %q", a.Status, a.Body, alerted())

@@ -62,7 +62,8 @@ type EffectiveOperationPolicy struct {
 	Policy    OperationOverlay             `json:"policy" doc:"each key as narrow as the narrowest level; a key that is left out has no limit; without conditions"`
 	DecidedBy map[string]OperationDecision `json:"decided_by" doc:"by key: the last policy that set or narrowed it, from the widest level"`
 	// Conditions have no expressions: those of a wider level may name what only that level knows.
-	Conditions []RuledCondition `json:"conditions,omitempty" doc:"of all levels, from the widest; each must be true of an execution"`
+	Conditions   []RuledCondition `json:"conditions,omitempty" doc:"of all levels, from the widest; each must be true of an execution"`
+	PolicyEngine bool             `json:"policy_engine,omitempty" doc:"the platform also asks a policy engine, which may deny what the policies permit"`
 }
 
 // RuledCondition is a condition with the policy that has it.

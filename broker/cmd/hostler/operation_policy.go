@@ -218,6 +218,9 @@ of them must be true.`,
 					p.Title("conditions")
 					p.Table([]render.Column{render.Keep("NAME"), render.Keep("OF"), render.Keep("MESSAGE")}, conditions)
 				}
+				if e.PolicyEngine {
+					a.note("the platform also asks a policy engine, which may deny what the policies permit")
+				}
 			})
 		},
 	}
