@@ -127,4 +127,5 @@ const (
 	CodeDigestMismatch  Code = "digest_mismatch"
 	CodeArtifactTooBig  Code = "artifact_too_big"
 	CodePathRefused     Code = "path_refused" // what a step writes would lead through a link
+	CodeDiskFull        Code = "disk_full"    // a file system of the node has no room for what a step brings
 )

@@ -222,8 +222,9 @@ func (p *Pull) fits(total int64) error {
 		return taskcatalog.Errorf(taskcatalog.CodeDigestMismatch, "the source has %d bytes, and the content has %d", total, p.Size)
 	}
 	room, err := p.Room()
-	if missing := total - p.st.Offset; err == nil && missing > room {
-		err = fmt.Errorf("cannot receive %d bytes: the file system has room for %d (free space on the node, and retry)", missing, max(room, 0))
+	if missing := max(total-p.st.Offset, 0); err == nil && missing > room {
+		err = taskcatalog.Errorf(taskcatalog.CodeDiskFull,
+			"cannot receive %d bytes or more: the file system has room for %d (free space on the node, and retry)", missing, max(room, 0))
 	}
 	if err != nil {
 		return Lasting(err)

@@ -104,7 +104,8 @@ func (o *Operation) call(ctx context.Context, s *taskcatalog.PlannedStep, st *st
 	if interrupted {
 		return steps.Proof{}, taskcatalog.Errorf(taskcatalog.CodeStepInterrupted, "the agent's process ended in the middle of the step")
 	}
-	return kind.Do(ctx, st)
+	proof, err = kind.Do(ctx, st)
+	return proof, steps.FullDisk(err)
 }
 
 // prepare makes what the code of a kind gets.

@@ -102,7 +102,7 @@ func installPackages(ctx context.Context, s *Step) (Proof, error) {
 		return Proof{}, err
 	}
 	if exit != 0 {
-		return Proof{}, installFault(exit, said)
+		return Proof{}, installFailed(ctx, s, exit, said)
 	}
 	proof, done, err := lookPackages(ctx, s)
 	if err == nil && !done {
@@ -199,6 +199,8 @@ func (p packages) inSources(ctx context.Context, s *Step, updated updateResult) 
 		one := name + "=" + p.missing[name]
 		switch {
 		case listed[one]:
+		case noSpace(updated.failed):
+			return taskcatalog.Errorf(taskcatalog.CodeDiskFull, "a file system of the node is full: %s (free space on the node, and retry)", updated.failed)
 		case updated.failed != "":
 			return taskcatalog.Errorf(CodePackageListsFailed, "no list that could be read has %s, and not every list could: %s", one, updated.failed)
 		default:
@@ -320,9 +322,31 @@ func excerpt(said string) string {
 	return taskcatalog.Clean(strings.Join(errs, "; "), 400)
 }
 
+// noSpace reports whether a program has said that a file system is full.
+func noSpace(said string) bool {
+	return strings.Contains(said, "No space left on device") || strings.Contains(said, "have enough free space")
+}
+
 func lockBusy(said string) bool {
 	return strings.Contains(said, "Could not get lock") || strings.Contains(said, "lock was locked by another process") ||
 		strings.Contains(said, "Unable to acquire the dpkg frontend lock")
+}
+
+// aptDirs are where apt and dpkg write.
+var aptDirs = []string{"/usr", "/var/lib/dpkg", "/var/cache/apt/archives"}
+
+// installFailed says why an installation has failed. On a full disk nothing stays half done: what apt has
+// downloaded is removed, and what dpkg has unpacked is configured.
+func installFailed(ctx context.Context, s *Step, exit int, said string) error {
+	fault := installFault(exit, said)
+	if taskcatalog.CodeOf(fault, "") == CodePackageInstallFailed && hasNoRoom(s.Host.Machine, append(aptDirs, s.Host.StateDir)...) {
+		fault = taskcatalog.Errorf(taskcatalog.CodeDiskFull, "%v", fault)
+	}
+	if isFull(fault) {
+		_, _, err := runPackageTool(ctx, s, "apt_clean", nil)
+		fault = errors.Join(fault, err, configurePackages(ctx, s))
+	}
+	return fault
 }
 
 // installFault gives what apt says a code. Its words are English: LANG is part of the environment.
@@ -348,8 +372,11 @@ func installFault(exit int, said string) error {
 			break
 		}
 	}
-	if lockBusy(said) {
+	switch {
+	case lockBusy(said):
 		code = CodePackageLockBusy
+	case noSpace(said):
+		code = taskcatalog.CodeDiskFull
 	}
 	return taskcatalog.Errorf(code, "apt-get install ended with %d: %s (log: %s)", exit, excerpt(said), packageLog)
 }

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hostler/hostler/agent/download/downloadtest"
 	"github.com/hostler/hostler/agent/host/hosttest"
 	"github.com/hostler/hostler/agent/steps"
 	"github.com/hostler/hostler/resolver-profiles"
@@ -23,7 +24,10 @@ import (
 
 // deb is a package that a test makes: its control file beside name, version and maintainer, and the
 // script that configures it.
-type deb struct{ name, version, control, postinst string }
+type deb struct {
+	name, version, control, postinst string
+	data                             int // bytes of a file below /usr/share/ht-data
+}
 
 // debSource makes a source of packages in a directory, and adds it to apt's sources.
 func debSource(t *testing.T, dir string, signed bool, debs ...deb) {
@@ -36,6 +40,9 @@ func debSource(t *testing.T, dir string, signed bool, debs ...deb) {
 			d.name, d.version, d.control)
 		hosttest.Put(t, tree, "DEBIAN/control", control)
 		hosttest.Put(t, tree, "usr/share/"+d.name, d.version+"\n")
+		if d.data > 0 {
+			hosttest.Put(t, tree, "usr/share/ht-data/"+d.name, string(downloadtest.Content(9, d.data)))
+		}
 		if d.postinst != "" {
 			hosttest.Put(t, tree, "DEBIAN/postinst", "#!/bin/sh\n"+d.postinst)
 			hosttest.OK(t, os.Chmod(filepath.Join(tree, "DEBIAN/postinst"), 0o755))

@@ -145,6 +145,11 @@ func createPythonEnv(ctx context.Context, s *Step) (proof Proof, err error) {
 	if err := p.m.WriteFile(work+"/lock", []byte(lock.String()), 0o600, 0, 0); err != nil {
 		return proof, err
 	}
+	defer func() {
+		if isFull(err) { // what is half made keeps the disk full
+			err = errors.Join(err, p.empty(context.WithoutCancel(ctx)))
+		}
+	}()
 	if err := p.begin(ctx); err != nil {
 		return proof, err
 	}
@@ -225,11 +230,19 @@ func (p *pythonStep) begin(ctx context.Context) error {
 	if err := p.setMark(pythonMark{Lock: p.lock, Interpreter: p.interpreter}); err != nil {
 		return err
 	}
+	return p.empty(ctx)
+}
+
+// empty removes all of the environment but its mark.
+func (p *pythonStep) empty(ctx context.Context) error {
 	other := func(e *machine.Entry) bool { return e.Depth() > 1 || e.Name != envMark }
 	var fault error
-	_, err = p.m.Empty(ctx, p.dir, machine.Tree{Remove: other, Fault: func(name string, err error) {
+	_, err := p.m.Empty(ctx, p.dir, machine.Tree{Remove: other, Fault: func(name string, err error) {
 		fault = fmt.Errorf("cannot remove %s: %w", taskcatalog.Clean(name, 200), err)
 	}})
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	return errors.Join(err, fault)
 }
 
@@ -360,6 +373,8 @@ func (p *pythonStep) run(ctx context.Context, id string, args map[string]any) (s
 		return "", err
 	case exit == 0:
 		return said, nil
+	case noSpace(said), hasNoRoom(p.m, p.dir, p.Host.StateDir):
+		return "", taskcatalog.Errorf(taskcatalog.CodeDiskFull, "%s ended with %d for want of room: %s (free space on the node, and retry)", id, exit, excerpt(said))
 	case strings.Contains(said, "No module named"):
 		return "", taskcatalog.Errorf(CodePythonMissing, "%s cannot do that: %s (install python3-pip)", pythonProgram, excerpt(said))
 	}

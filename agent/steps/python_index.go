@@ -218,11 +218,24 @@ func (x *pythonIndex) fetch(ctx context.Context, w wheel, e lockEntry, into stri
 		}
 	}
 	err = x.get(ctx, w.at, func(resp *http.Response) error {
-		if size, err = io.Copy(io.MultiWriter(to...), io.LimitReader(resp.Body, x.most+1)); err != nil {
-			return indexFault(ctx, w.at, err)
+		room, err := roomOf(f)
+		if err != nil {
+			return err
 		}
-		if size > x.most {
+		most := min(x.most, max(room, 0))
+		if size = resp.ContentLength; size <= most {
+			size, err = io.Copy(io.MultiWriter(to...), io.LimitReader(resp.Body, most+1))
+		}
+		switch {
+		case isFull(err):
+			return err
+		case err != nil:
+			return indexFault(ctx, w.at, err)
+		case size > x.most:
 			return taskcatalog.Errorf(taskcatalog.CodeArtifactTooBig, "%s has more than the %d bytes that the plan permits", w.name, x.most)
+		case size > most:
+			return taskcatalog.Errorf(taskcatalog.CodeDiskFull,
+				"cannot receive %s: the file system of the agent's state has room for %d bytes (free space on the node, and retry)", w.name, most)
 		}
 		return nil
 	})

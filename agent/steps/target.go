@@ -40,7 +40,7 @@ func (t target) pull(ctx context.Context, p *download.Pull) (size int64, err err
 	defer func() { err = errors.Join(err, f.Close()) }()
 	p.File, p.Room = f, func() (int64, error) { return roomOf(f) }
 	if size, err = p.Run(ctx); err != nil {
-		if Final(taskcatalog.CodeOf(err, "")) {
+		if Final(taskcatalog.CodeOf(err, "")) || isFull(err) {
 			err = errors.Join(err, t.root.Remove(t.work()))
 		}
 		return 0, err
@@ -57,6 +57,40 @@ func roomOf(f *os.File) (int64, error) {
 		return 0, err
 	}
 	return int64(st.Bavail)*st.Bsize - keptFree, nil
+}
+
+// isFull reports whether an error says that a file system has no room.
+func isFull(err error) bool {
+	return taskcatalog.CodeOf(err, "") == taskcatalog.CodeDiskFull || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
+}
+
+// FullDisk gives an error of a file system without room its code, whatever the step wrote. Other errors stay
+// as they are.
+func FullDisk(err error) error {
+	if isFull(err) && taskcatalog.CodeOf(err, "") == "" {
+		return taskcatalog.Errorf(taskcatalog.CodeDiskFull, "a file system of the node is full: %v (free space on the node, and retry)", err)
+	}
+	return err
+}
+
+// littleRoom is so little that a program which has just failed may have failed for it.
+const littleRoom = 1 << 20
+
+// hasNoRoom reports whether the file system of one of the directories is full now. A program whose output is on
+// that file system could not say so.
+func hasNoRoom(m *machine.Machine, dirs ...string) bool {
+	for _, dir := range dirs {
+		d, err := m.OpenDir(dir)
+		if err != nil {
+			continue
+		}
+		room, err := roomOf(d)
+		_ = d.Close()
+		if err == nil && room+keptFree < littleRoom {
+			return true
+		}
+	}
+	return false
 }
 
 // noLink gives a path that leads through a link, a mount or a file its code.

@@ -2,6 +2,7 @@ package steps
 
 import (
 	"os"
+	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -57,4 +58,38 @@ func doKind(t *testing.T, s *Step, name string) error {
 	kind, _ := Lookup(name)
 	_, err := kind.Do(t.Context(), s)
 	return err
+}
+
+// A file system without room is disk_full, whatever a step writes. What was received goes, so that it does not keep the
+// disk full.
+func TestAFullDiskHasACodeAndNoHalfFile(t *testing.T) {
+	if !hosttest.Jail(t) {
+		return
+	}
+	for _, d := range []string{"/tmp", "/var/lib/models", "/etc/demo"} {
+		hosttest.OK(t, os.MkdirAll(d, 0o755))
+	}
+	m, err := machine.Open("/")
+	hosttest.OK(t, err)
+	defer func() { _ = m.Close() }()
+	hosttest.OK(t, unix.Mount("tmpfs", "/var/lib/models", "tmpfs", 0, "size=1m,mode=755"))
+	hosttest.OK(t, unix.Mount("tmpfs", "/etc/demo", "tmpfs", 0, "size=4k,nr_inodes=3,mode=755"))
+	b := newBlob(t, "https_signed", "models.example/public/weights.bin")
+	b.host.Machine = m
+	if err := doKind(t, b.step(), "artifact.pull_blob"); taskcatalog.CodeOf(err, "") != taskcatalog.CodeDiskFull {
+		t.Errorf("a pull: %v", err)
+	}
+	if names, err := os.ReadDir("/var/lib/models/llama"); err != nil || len(names) > 0 {
+		t.Errorf("a pull has left %v, %v", names, err)
+	}
+	s := aStep(t, b.host, "file.render", fileArgs(nil))
+	s.Args["template"] = strings.Repeat("x", 64<<10)
+	if err := FullDisk(doKind(t, s, "file.render")); taskcatalog.CodeOf(err, "") != taskcatalog.CodeDiskFull {
+		t.Errorf("a file: %v", err)
+	}
+	for _, other := range []error{nil, unix.EIO, taskcatalog.Errorf(taskcatalog.CodeSourceRefused, "no")} {
+		if got := FullDisk(other); got != other {
+			t.Errorf("%v became %v", other, got)
+		}
+	}
 }
