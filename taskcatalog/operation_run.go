@@ -40,8 +40,34 @@ type OperationPlan struct {
 	// GPUs is how many the SKU of the nodes has; 0: not known. The GPU steps look whether all are there.
 	GPUs      int            `json:"gpus,omitempty" jsonschema:"minimum=0,maximum=64"`
 	Artifacts *PlanArtifacts `json:"artifacts,omitempty"` // nil: no step brings anything
-	Steps     []PlannedStep  `json:"steps" jsonschema:"minItems=1,maxItems=64"`
+	// Signatures are what the broker verified before it signed the plan. The node relies on the plan's
+	// digests, and judges no signature of an artifact.
+	Signatures []ArtifactSignature `json:"signatures,omitempty" jsonschema:"maxItems=64"`
+	Steps      []PlannedStep       `json:"steps" jsonschema:"minItems=1,maxItems=64"`
 }
+
+// ArtifactSignature is a signature of an artifact that the broker has verified.
+type ArtifactSignature struct {
+	Source string `json:"source" jsonschema:"maxLength=1024"` // oci:registry.example/models/llama
+	Digest string `json:"digest" jsonschema:"pattern=^sha256:[0-9a-f]{64}$"`
+	// Place is the source for which the signer is set, and Trust the digest of what the signer's record
+	// said: the key, or the identity and the trusted root.
+	Place  string `json:"place" jsonschema:"maxLength=512"`
+	Signer string `json:"signer" jsonschema:"maxLength=63"`
+	Trust  string `json:"trust" jsonschema:"pattern=^sha256:[0-9a-f]{64}$"`
+	Form   string `json:"form" jsonschema:"enum=tag,enum=referrer"`
+	// Issuer and Subject are of the certificate; empty: a key signed.
+	Issuer   string     `json:"issuer,omitempty" jsonschema:"maxLength=1024"`
+	Subject  string     `json:"subject,omitempty" jsonschema:"maxLength=1024"`
+	SignedAt *time.Time `json:"signed_at,omitempty"` // as a log or a timestamp authority says; nil: nobody says
+	JudgedAt time.Time  `json:"judged_at"`
+}
+
+// Forms of signatures in a registry.
+const (
+	SignatureAtTag    = "tag"      // up to cosign 2
+	SignatureReferrer = "referrer" // since cosign 3
+)
 
 // PlanArtifacts bounds what the steps may bring to the node.
 type PlanArtifacts struct {
@@ -49,6 +75,8 @@ type PlanArtifacts struct {
 	// or lies below one.
 	Sources  []string `json:"sources" jsonschema:"minItems=1,maxItems=32"`
 	MaxBytes int64    `json:"max_bytes" jsonschema:"minimum=1,maximum=17592186044416"` // of each artifact
+	// Signed: the definition or the policy required a signature of each artifact.
+	Signed bool `json:"signed,omitzero"`
 }
 
 // PlannedStep is one step of a plan. The values of its arguments are literals, or the outputs of

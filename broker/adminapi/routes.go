@@ -272,6 +272,10 @@ var routes = []route{
 	{put, "/registry-credentials/{registry}", admin, "set-registry-credential", "store an account at an OCI registry, after the registry accepted it", jsonRoute((*API).setRegistryCredential)},
 	{drop, "/registry-credentials/{registry}", admin, "remove-registry-credential", "remove an account at an OCI registry and its secret", jsonRoute((*API).removeRegistryCredential)},
 
+	{get, "/artifact-signers", admin, "list-artifact-signers", "list signers whose signatures of artifacts are believed", jsonRoute((*API).listArtifactSigners)},
+	{put, "/artifact-signers/{name}", admin, "set-artifact-signer", "set a signer whose signatures of artifacts are believed", jsonRoute((*API).setArtifactSigner)},
+	{drop, "/artifact-signers/{name}", admin, "remove-artifact-signer", "remove a signer of artifacts", jsonRoute((*API).removeArtifactSigner)},
+
 	{get, "/source-credentials", admin, "list-source-credentials", "list accounts at sources of artifacts", jsonRoute((*API).listSourceCredentials)},
 	{put, "/source-credentials/{name}", admin, "set-source-credential", "store an account at a source of artifacts", jsonRoute((*API).setSourceCredential)},
 	{drop, "/source-credentials/{name}", admin, "remove-source-credential", "remove an account at a source of artifacts and its secret", jsonRoute((*API).removeSourceCredential)},

@@ -197,6 +197,9 @@
 //	GET    /registry-credentials                RegistryCredentialList
 //	PUT    /registry-credentials/{registry}     RegistryCredentialPut → RegistryCredential; {registry} is HOST[:PORT]
 //	DELETE /registry-credentials/{registry}     RegistryCredential  ?reason=
+//	GET    /artifact-signers                    ArtifactSignerList
+//	PUT    /artifact-signers/{name}             ArtifactSignerPut → ArtifactSigner
+//	DELETE /artifact-signers/{name}             ArtifactSigner  ?reason=
 //	GET    /source-credentials                  SourceCredentialList
 //	PUT    /source-credentials/{name}           SourceCredentialPut → SourceCredential
 //	DELETE /source-credentials/{name}           SourceCredential  ?reason=

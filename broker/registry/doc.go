@@ -1,5 +1,6 @@
 // Package registry obtains tokens from OCI registries that may pull one repository. Nodes use the
-// tokens to update their agent. The main type is Pulls. The broker stores an account of the
+// tokens to update their agent and to pull artifacts. The broker itself reads the signatures of
+// artifacts (Repository). The main type is Pulls. The broker stores an account of the
 // registry; no node gets the account.
 //
 // # One token
@@ -22,6 +23,10 @@
 // without TLS is used only for a registry that an operator declared to have none. A registry that
 // requires the account itself (Basic) makes no tokens and is not used. Answers are bounded in size
 // and time and never repeated in an error.
+//
+// The broker reads a repository with such a token, or as anybody may where no account is set. A
+// redirect is followed for a blob alone, over TLS, without the token, and neither to the broker's own
+// machine nor to a service of metadata.
 //
 // Package oras, which the broker otherwise uses for registries, is not used here. It sends the
 // account to a registry that asks for Basic, requests additional scopes that the registry names,

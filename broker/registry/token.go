@@ -38,12 +38,13 @@ type token struct {
 // Client talks to registries and their token services.
 type Client struct {
 	http *http.Client
+	away *http.Client // for the targets of redirects
 	now  func() time.Time
 }
 
 // NewClient returns a Client. It opens no connection.
 func NewClient(now func() time.Time) *Client {
-	return &Client{now: now, http: &http.Client{
+	return &Client{now: now, away: away(), http: &http.Client{
 		Timeout: patience / 2,
 		Transport: &http.Transport{
 			TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true,

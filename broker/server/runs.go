@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/rand"
 	"net"
 	"time"
@@ -21,6 +22,7 @@ import (
 	"github.com/hostler/hostler/broker/rollout"
 	rolloutrecords "github.com/hostler/hostler/broker/rollout/records"
 	"github.com/hostler/hostler/broker/secrets"
+	"github.com/hostler/hostler/broker/signature"
 	"github.com/hostler/hostler/broker/sshseed"
 	"github.com/hostler/hostler/broker/turnover"
 	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
@@ -50,7 +52,7 @@ func (s *Server) openRuns() error {
 	}, MAAS: &redeploying}
 	starts := &turnoverrecords.Starts{DB: s.db}
 	allocations := &allocation.Chains{Records: &allocationrecords.Records{DB: s.db, Queue: s.queue, Starts: starts}}
-	s.operations = &operationrecords.Records{DB: s.db, Queue: s.queue, Signer: s.trust}
+	s.operations = &operationrecords.Records{DB: s.db, Queue: s.queue, Signer: s.trust, Signatures: s.judge()}
 	if c := s.c.PolicyEngine; c != nil {
 		if s.engine, err = opa.New(*c, s.c.Now); err != nil {
 			return err
@@ -86,6 +88,13 @@ func (s *Server) minter() *secrets.Minter {
 		Keeper: s.secrets, Now: s.c.Now, PullToken: pulls.Of, MachineToken: tokens.Of, TerminalToken: s.terminalToken,
 		StepPullToken: pulls.OfStep, SourceCredential: sources.Of,
 	}
+}
+
+// judge judges the signatures of artifacts, which it reads from their registries.
+func (s *Server) judge() *signature.Judge {
+	return &signature.Judge{Now: s.c.Now, Open: func(ctx context.Context, repository string) (signature.Repository, error) {
+		return (&registry.Pulls{Records: s.db, Secrets: s.secrets, Client: s.registries}).Open(ctx, repository)
+	}}
 }
 
 // signed reads and verifies a task that this broker signed.

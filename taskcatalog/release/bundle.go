@@ -16,9 +16,11 @@ const (
 	MediaBundle   = "application/vnd.dev.sigstore.bundle.v0.3+json"
 	statementType = "application/vnd.in-toto+json"
 	statementForm = "https://in-toto.io/Statement/v1"
-	signPredicate = "https://sigstore.dev/cosign/sign/v1"
 	envelopeStart = "DSSEv1 "
 )
+
+// SignPredicate is the type of a statement that is a signature. The same signer makes other statements.
+const SignPredicate = "https://sigstore.dev/cosign/sign/v1"
 
 // attested is the statement as "cosign sign" writes it.
 type attested struct {
@@ -65,14 +67,15 @@ func attestedDigest(signed []byte) (string, error) {
 	if err := taskcatalog.DecodeStrict(body, &s); err != nil {
 		return "", err
 	}
-	if s.Form != statementForm || s.PredicateType != signPredicate || len(s.Subject) != 1 || len(s.Subject[0].Digest) != 1 {
+	if s.Form != statementForm || s.PredicateType != SignPredicate || len(s.Subject) != 1 || len(s.Subject[0].Digest) != 1 {
 		return "", taskcatalog.Errorf(taskcatalog.CodeMalformed, "it is another statement than cosign sign makes")
 	}
 	return "sha256:" + s.Subject[0].Digest["sha256"], nil
 }
 
-// signedDigest returns the digest in a payload of either kind.
-func signedDigest(signed []byte) (string, error) {
+// SignedDigest returns the digest in a payload of either kind. The caller has verified the payload's
+// signature.
+func SignedDigest(signed []byte) (string, error) {
 	if strings.HasPrefix(string(signed), envelopeStart) {
 		return attestedDigest(signed)
 	}

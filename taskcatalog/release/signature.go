@@ -74,7 +74,7 @@ func signer(signatures []Signature, keys Keys, digest string) (string, error) {
 		if id == "" {
 			continue
 		}
-		switch named, err := signedDigest(s.Payload); {
+		switch named, err := SignedDigest(s.Payload); {
 		case err != nil:
 			why = badSignature("what key %s signed cannot be read: %v", id, err)
 		case named != digest:

@@ -94,6 +94,7 @@ var only = []struct {
 	{"github.com/aws/aws-sdk-go-v2", []string{"broker/artifactsource"}},
 	{"github.com/coder/websocket", []string{"broker/adminapi", "broker/api/client"}},
 	{"github.com/quic-go/quic-go", []string{"agent/terminal", "broker/relay"}},
+	{"github.com/sigstore", []string{"broker/signature"}},
 	{"oras.land/oras-go", []string{"agent/registry", "broker/cmd/hostler/artifact"}},
 	{"github.com/spf13/cobra", []string{"agent/cmd/hostler-agent", "broker/cmd"}},
 	{"github.com/prometheus/client_golang", []string{"broker/server"}},

@@ -26,6 +26,7 @@ var sources = map[string]source{
 	"--release":          releaseCandidates,
 	"REGISTRY":           registryCandidates,
 	"SOURCE-CREDENTIAL":  sourceCandidates,
+	"ARTIFACT-SIGNER":    signerCandidates,
 	"device SERIAL":      deviceCandidates,
 	"certificate SERIAL": serialCandidates,
 	"token NAME":         tokenCandidates,
@@ -218,6 +219,17 @@ func registryCandidates(ctx context.Context, remote *client.Client, _ []string, 
 
 func sourceCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
 	l, err := remote.SourceCredentials(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range l.Items {
+		out = append(out, candidate{s.Name, s.Source})
+	}
+	return out, nil
+}
+
+func signerCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+	l, err := remote.ArtifactSigners(ctx)
 	if err != nil {
 		return nil, err
 	}

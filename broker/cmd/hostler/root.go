@@ -93,6 +93,7 @@ func nouns(a *app) []*cobra.Command {
 		cleanPolicyCommand(a),
 		agentReleaseCommand(a),
 		registryCredentialCommand(a),
+		artifactSignerCommand(a),
 		sourceCredentialCommand(a),
 		rolloutCommand(a),
 		allocationCommand(a),

@@ -20,7 +20,7 @@ const (
 	CodeInputForm    = "operation_input_form"   // an input does not have the form of the argument that takes it
 	CodeSource       = "source_not_listed"      // the definition does not list the source
 	CodeSourceDenied = "source_denied"          // the policy does not permit the source
-	CodeUnsigned     = "signature_unverifiable" // a signature is required, and nothing verifies it
+	CodeUnsigned     = "signature_unverifiable" // a signature is required, and none of the kind is verified
 	CodeBackend      = "backend_unsupported"    // no agent carries the operation out
 	CodeTooLarge     = "plan_too_large"
 	CodeInvalid      = "plan_invalid" // the plan breaks the schema of the task
@@ -47,8 +47,9 @@ type Limits struct {
 	MaxArtifactBytes int64
 	// Sources permits kinds of sources with prefixes, as a definition lists them; nil: all that the
 	// definition lists. An empty list permits none.
-	Sources          []string
-	RequireSignature bool
+	Sources []string
+	// SignaturesBy names the policy that requires signatures of artifacts; empty: none does.
+	SignaturesBy string
 }
 
 // Make makes the plan of an operation.
@@ -77,9 +78,18 @@ func Make(d *definition.Definition, r Request) (taskcatalog.OperationPlan, error
 	if len(m.sources) > 0 {
 		p.Artifacts = &taskcatalog.PlanArtifacts{
 			Sources: slices.Sorted(maps.Keys(m.sources)), MaxBytes: least(d.Artifacts.MaxBytes, r.Limits.MaxArtifactBytes),
+			Signed: m.signedBy() != "",
 		}
 	}
 	return p, m.check(p)
+}
+
+// WithSignatures adds the verified signatures of a plan's artifacts. Code: plan_too_large.
+func WithSignatures(
+	d *definition.Definition, p taskcatalog.OperationPlan, all []taskcatalog.ArtifactSignature,
+) (taskcatalog.OperationPlan, error) {
+	p.Signatures = all
+	return p, (&maker{d: d}).check(p)
 }
 
 // least is a definition's bound, or the policy's where that is lower; limit 0: the policy sets none.

@@ -199,7 +199,7 @@ func TestRefusalsHaveTheirCode(t *testing.T) {
 		"a source that the policy lacks":     {limits(Limits{Sources: []string{"s3:models/public/other", "gcs:models"}}), CodeSourceDenied},
 		"a policy that permits no source":    {limits(Limits{Sources: []string{}}), CodeSourceDenied},
 		"a credential wider than the policy": {limits(Limits{Sources: []string{"s3:models/public/w.bin"}}), CodeSourceDenied},
-		"a signature that is required":       {limits(Limits{RequireSignature: true}), CodeUnsigned},
+		"a signature that is required":       {limits(Limits{SignaturesBy: "the global policy"}), CodeUnsigned},
 		"no operation id":                    {with(func(r *Request) { r.OperationID = "" }), CodeInvalid},
 		"no attempt":                         {with(func(r *Request) { r.Attempt = 0 }), CodeInvalid},
 	} {

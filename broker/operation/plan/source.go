@@ -19,9 +19,10 @@ func (m *maker) source(kind taskcatalog.StepKind, s taskcatalog.PlannedStep) err
 	if m.d.Artifacts == nil || !literal {
 		return broker.Errorf(broker.Refused, CodeSource, "cannot plan %s: step %s says no source", m.d.ID(), s.ID)
 	}
-	if kind.Artifact && (m.limits.RequireSignature || m.d.Artifacts.Signature == definition.SignatureRequired) {
-		return broker.Errorf(broker.Refused, CodeUnsigned,
-			"cannot plan %s: step %s brings an artifact that must be signed, and this release verifies no signatures of artifacts", m.d.ID(), s.ID)
+	if by := m.signedBy(); kind.Artifact && by != "" {
+		if err := Verifiable(m.d.ID(), s, by); err != nil {
+			return err
+		}
 	}
 	i := slices.IndexFunc(m.d.Artifacts.Sources, func(l string) bool { return definition.Listed(l, scheme, text) })
 	if i < 0 {
@@ -44,6 +45,35 @@ func (m *maker) source(kind taskcatalog.StepKind, s taskcatalog.PlannedStep) err
 	}
 	m.sources[narrowest] = true
 	return nil
+}
+
+// signedBy names what requires signatures of artifacts; empty: nothing does.
+func (m *maker) signedBy() string {
+	if m.d.Artifacts != nil && m.d.Artifacts.Signature == definition.SignatureRequired {
+		return "the definition"
+	}
+	return m.limits.SignaturesBy
+}
+
+// Verifiable refuses a step that brings an artifact of which no signature is verified. by requires one. Code:
+// signature_unverifiable.
+func Verifiable(operation string, s taskcatalog.PlannedStep, by string) error {
+	if _, ok := ArtifactOf(s); ok {
+		return nil
+	}
+	return broker.Errorf(broker.Refused, CodeUnsigned,
+		"cannot run %s: %s requires a signature of what step %s brings, and only signatures of OCI artifacts (artifact.pull_oci) are verified",
+		operation, by, s.ID)
+}
+
+// Artifact is an OCI artifact that a plan brings to the node.
+type Artifact struct{ Repository, Digest string }
+
+// ArtifactOf returns the OCI artifact that a step brings; ok is false if it brings none.
+func ArtifactOf(s taskcatalog.PlannedStep) (a Artifact, ok bool) {
+	repository, source := s.With["source"].Literal.(string)
+	digest, literal := s.With["digest"].Literal.(string)
+	return Artifact{repository, digest}, s.Kind == "artifact.pull_oci" && source && literal
 }
 
 // Sources returns KIND:PATH of whatever the steps of a plan bring to the node, or mint a credential for, sorted.

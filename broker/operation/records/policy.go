@@ -30,7 +30,7 @@ func (r *Records) planned(ctx context.Context, d *definition.Definition, o *brok
 	}
 	ask.Limits = plan.Limits{
 		DeadlineSeconds: int(valueOr0(e.Overlay.TimeoutSeconds)), MaxArtifactBytes: valueOr0(e.Overlay.MaxArtifactSizeBytes),
-		RequireSignature: e.RequiresSignature(),
+		SignaturesBy: signaturesBy(e),
 	}
 	if o.Plan, err = plan.Make(d, ask); err != nil {
 		return 0, err
@@ -40,7 +40,13 @@ func (r *Records) planned(ctx context.Context, d *definition.Definition, o *brok
 		return 0, err
 	}
 	ask.Limits.Sources = e.Overlay.AllowedArtifactSources
-	o.Plan, err = plan.Make(d, ask)
+	if o.Plan, err = plan.Make(d, ask); err != nil {
+		return 0, err
+	}
+	signatures, err := r.signatures(ctx, e, *o)
+	if err == nil && len(signatures) > 0 {
+		o.Plan, err = plan.WithSignatures(d, o.Plan, signatures)
+	}
 	return valueOr0(e.Overlay.MaxConcurrency), err
 }
 

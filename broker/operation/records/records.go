@@ -17,6 +17,8 @@ type Records struct {
 	Queue  *taskqueue.Queue
 	Signer Signer
 	Engine Engine // nil: there is none
+	// Signatures judges the signatures of artifacts.
+	Signatures Signatures
 
 	judge condition.Judge // of the conditions of policies
 }
@@ -55,7 +57,8 @@ func (r *Records) Tasks(ctx context.Context, nodeID, runID string) ([]broker.Tas
 	return all, err
 }
 
-// Check implements operation.Records. The policy may have become narrower since the plan was made.
+// Check implements operation.Records. The policy may have become narrower since the plan was made, and a
+// signer may be trusted no more.
 func (r *Records) Check(ctx context.Context, o broker.Operation) error {
 	var a broker.Allocation
 	var err error
@@ -86,7 +89,10 @@ func (r *Records) Check(ctx context.Context, o broker.Operation) error {
 			return err
 		}
 	}
-	return r.permits(ctx, e, o, on)
+	if err := r.permits(ctx, e, o, on); err != nil {
+		return err
+	}
+	return r.signed(ctx, e, o)
 }
 
 func (r *Records) place(ctx context.Context, nodeID string) (p operation.Place, err error) {

@@ -1,0 +1,116 @@
+package broker
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// ArtifactSigner is a signer whose signatures of artifacts the broker believes: the owner of a key, or
+// an identity that a certificate authority vouches for. Artifacts of the source need a signature from
+// then on, whatever the policy of operations says.
+type ArtifactSigner struct {
+	Name string
+	// Source is oci: and a registry, with or without a path: oci:registry.example/models. The signer
+	// signs what lies there or below it.
+	Source string
+	Key    string // PEM of a public key; empty: an identity signs
+	Issuer string // of the identity: the address of the OpenID Connect provider
+	// Subject is the identity itself, and SubjectPattern a pattern of all of it. One of them is set.
+	Subject, SubjectPattern string
+	// TrustedRoot is Sigstore's trusted_root.json: the certificate authorities, transparency logs and
+	// timestamp authorities. With a key it is optional, and then the log must have the signature.
+	TrustedRoot string
+
+	SetBy, Reason string
+	SetAt         time.Time
+}
+
+const (
+	maxSignerText  = 1024
+	maxTrustedRoot = 64 << 10
+	maxSignerKey   = 4 << 10
+)
+
+// Trust is the digest of what is believed. It changes with the source, the key, the identity and the
+// trusted root, and with nothing else.
+func (s ArtifactSigner) Trust() string {
+	raw, _ := json.Marshal([]string{s.Source, s.Key, s.Issuer, s.Subject, s.SubjectPattern, s.TrustedRoot})
+	sum := sha256.Sum256(raw)
+	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// Pattern is the pattern of the identity's whole text. Code: artifact_signer_invalid.
+func (s ArtifactSigner) Pattern() (*regexp.Regexp, error) {
+	text := s.SubjectPattern
+	if text == "" {
+		text = regexp.QuoteMeta(s.Subject)
+	}
+	if _, err := regexp.Compile(text); err != nil { // before it stands in parentheses, which it could close
+		return nil, s.invalid("the pattern of the subject cannot be read")
+	}
+	return regexp.Compile(`\A(?:` + text + `)\z`)
+}
+
+// Check refuses a signer that is not complete, or says two things. It reads neither the key nor the
+// trusted root. Code: artifact_signer_invalid.
+func (s ArtifactSigner) Check() error {
+	kind, _, _ := strings.Cut(s.Source, ":")
+	issuer, err := url.Parse(s.Issuer)
+	plain := func(text string) bool {
+		return len(text) <= maxSignerText && taskcatalog.Clean(text, maxSignerText) == text
+	}
+	switch {
+	case !sourceCredentialName.MatchString(s.Name):
+		return s.invalid("a name has a-z, 0-9 and '-', 63 at most")
+	case taskcatalog.SourceListFault(s.Source) != "" || kind != "oci":
+		return s.invalid("the source is not oci:REGISTRY or oci:REGISTRY/PATH: signatures of other sources are not verified")
+	case len(s.Key) > maxSignerKey || len(s.TrustedRoot) > maxTrustedRoot:
+		return s.invalid("the key is longer than 4 KiB, or the trusted root longer than 64 KiB")
+	case s.Key != "" && (s.Issuer != "" || s.Subject != "" || s.SubjectPattern != ""):
+		return s.invalid("it has a key and an identity (set two signers, each of which suffices)")
+	case s.Key != "":
+		return nil
+	case !plain(s.Issuer) || !plain(s.Subject) || !plain(s.SubjectPattern):
+		return s.invalid("issuer or subject is longer than 1024 bytes, or has control characters")
+	case err != nil || issuer.Scheme != "https" || issuer.Host == "":
+		return s.invalid("it has no key, and no issuer of the form https://HOST (use --key FILE, or --issuer and a subject)")
+	case (s.Subject == "") == (s.SubjectPattern == ""):
+		return s.invalid("an identity has a subject or a pattern of the subject, and not both")
+	case s.TrustedRoot == "":
+		return s.invalid("an identity needs a trusted root, which names the authority of its certificates (use --trusted-root FILE)")
+	}
+	pattern, err := s.Pattern()
+	if err == nil && (pattern.MatchString("") || pattern.MatchString("any@example.com") && pattern.MatchString("https://example.org/any")) {
+		err = s.invalid("the pattern of the subject fits anybody")
+	}
+	return err
+}
+
+func (s ArtifactSigner) invalid(why string) error {
+	return Errorf(Invalid, "artifact_signer_invalid", "cannot set artifact signer %q: %s", taskcatalog.Clean(s.Name, 64), why)
+}
+
+// ArtifactSignersOf returns the signers of whatever covers a source, one list for each such place, from
+// the widest. An artifact needs a signature by one signer of every list: a further place only narrows.
+func ArtifactSignersOf(all []ArtifactSigner, source string) (lists [][]ArtifactSigner) {
+	covering := slices.DeleteFunc(slices.Clone(all), func(s ArtifactSigner) bool { return !taskcatalog.SourceCovers(s.Source, source) })
+	slices.SortFunc(covering, func(a, b ArtifactSigner) int {
+		return cmp.Or(cmp.Compare(len(a.Source), len(b.Source)), strings.Compare(a.Name, b.Name))
+	})
+	for i, s := range covering {
+		if i == 0 || covering[i-1].Source != s.Source {
+			lists = append(lists, nil)
+		}
+		lists[len(lists)-1] = append(lists[len(lists)-1], s)
+	}
+	return lists
+}

@@ -1,0 +1,125 @@
+package broker
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+var team = ArtifactSigner{
+	Name: "team", Source: "oci:registry.example/models", Issuer: "https://login.example", Subject: "team@example.com", TrustedRoot: "{}",
+}
+
+func TestASignerSaysOneThing(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(*ArtifactSigner)
+		ok     bool
+	}{
+		"an identity": {func(*ArtifactSigner) {}, true},
+		"a pattern":   {func(s *ArtifactSigner) { s.Subject, s.SubjectPattern = "", `.+@example\.com` }, true},
+		"a key":       {func(s *ArtifactSigner) { *s = ArtifactSigner{Name: "k", Source: s.Source, Key: "PEM"} }, true},
+		"a key with a log": {func(s *ArtifactSigner) {
+			*s = ArtifactSigner{Name: "k", Source: s.Source, Key: "PEM", TrustedRoot: "{}"}
+		}, true},
+		"a name with a blank":      {func(s *ArtifactSigner) { s.Name = "a b" }, false},
+		"a bucket":                 {func(s *ArtifactSigner) { s.Source = "s3:models" }, false},
+		"everything":               {func(s *ArtifactSigner) { s.Source = "oci:" }, false},
+		"a key and an identity":    {func(s *ArtifactSigner) { s.Key = "PEM" }, false},
+		"a long key":               {func(s *ArtifactSigner) { s.Key = strings.Repeat("k", 5000) }, false},
+		"a long root":              {func(s *ArtifactSigner) { s.TrustedRoot = strings.Repeat("k", 65<<10) }, false},
+		"no issuer":                {func(s *ArtifactSigner) { s.Issuer = "" }, false},
+		"an issuer without TLS":    {func(s *ArtifactSigner) { s.Issuer = "http://login.example" }, false},
+		"no subject":               {func(s *ArtifactSigner) { s.Subject = "" }, false},
+		"both subjects":            {func(s *ArtifactSigner) { s.SubjectPattern = "x" }, false},
+		"a subject with a newline": {func(s *ArtifactSigner) { s.Subject = "a\nb" }, false},
+		"no trusted root":          {func(s *ArtifactSigner) { s.TrustedRoot = "" }, false},
+		"no pattern":               {func(s *ArtifactSigner) { s.Subject, s.SubjectPattern = "", "(" }, false},
+		"a pattern that closes":    {func(s *ArtifactSigner) { s.Subject, s.SubjectPattern = "", "a)|(?:.*" }, false},
+		"a pattern of anything":    {func(s *ArtifactSigner) { s.Subject, s.SubjectPattern = "", ".*" }, false},
+		"a pattern of anybody":     {func(s *ArtifactSigner) { s.Subject, s.SubjectPattern = "", ".+" }, false},
+	} {
+		s := team
+		c.change(&s)
+		if err := s.Check(); (err == nil) != c.ok || err != nil && AsError(err).Code != "artifact_signer_invalid" {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestAPatternIsOfTheWholeIdentity(t *testing.T) {
+	for _, c := range []struct {
+		subject, pattern, is string
+		fits                 bool
+	}{
+		{"a.b@example.com", "", "a.b@example.com", true},
+		{"a.b@example.com", "", "aXb@example.com", false},
+		{"a.b@example.com", "", "a.b@example.com.evil", false},
+		{"", "a|b", "ab", false},
+		{"", "(?m)a$", "a\nb", false},
+		{"", "https://git/x/.*", "https://git/x/y", true},
+		{"", "https://git/x/.*", "evil https://git/x/y", false},
+	} {
+		p, err := ArtifactSigner{Subject: c.subject, SubjectPattern: c.pattern}.Pattern()
+		if err != nil || p.MatchString(c.is) != c.fits {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+func TestWhatIsBelievedHasADigest(t *testing.T) {
+	seen := map[string]bool{team.Trust(): true}
+	for _, change := range []func(*ArtifactSigner){
+		func(s *ArtifactSigner) { s.Source += "/x" },
+		func(s *ArtifactSigner) { s.Key = "k" },
+		func(s *ArtifactSigner) { s.Issuer += "x" },
+		func(s *ArtifactSigner) { s.Subject += "x" },
+		func(s *ArtifactSigner) { s.SubjectPattern = s.Subject },
+		func(s *ArtifactSigner) { s.TrustedRoot += " " },
+	} {
+		s := team
+		change(&s)
+		if seen[s.Trust()] {
+			t.Errorf("%+v has the digest of another", s)
+		}
+		seen[s.Trust()] = true
+	}
+	s := team
+	s.Reason, s.SetBy = "turned", "ada"
+	if s.Trust() != team.Trust() {
+		t.Error("the reason is a part of what is believed")
+	}
+}
+
+// A further place asks for a further signature, and takes none away.
+func TestAFurtherPlaceOnlyNarrows(t *testing.T) {
+	sources := []string{"oci:r.example", "oci:r.example/a", "oci:r.example/a/b", "oci:r.example/ab", "oci:other.example"}
+	const artifact = "oci:r.example/a/b/c"
+	rapid.Check(t, func(t *rapid.T) {
+		var all []ArtifactSigner
+		for i, at := range rapid.SliceOfN(rapid.SampledFrom(sources), 0, 6).Draw(t, "sources") {
+			all = append(all, ArtifactSigner{Name: string(rune('a' + i)), Source: at})
+		}
+		// signed holds for a set of signers if each list has one of them.
+		signed := func(all []ArtifactSigner, by string) bool {
+			return !slices.ContainsFunc(ArtifactSignersOf(all, artifact), func(list []ArtifactSigner) bool {
+				return !slices.ContainsFunc(list, func(s ArtifactSigner) bool { return strings.Contains(by, s.Name) })
+			})
+		}
+		by := rapid.StringMatching("[a-g]{0,6}").Draw(t, "by")
+		more := ArtifactSigner{Name: "z", Source: rapid.SampledFrom(sources).Draw(t, "more")}
+		had := slices.ContainsFunc(all, func(s ArtifactSigner) bool { return s.Source == more.Source })
+		if !signed(all, by) && signed(append(slices.Clone(all), more), by) {
+			t.Fatalf("%+v lets in what %+v does not", more, all)
+		}
+		if !had && !signed(all, by) && signed(append(slices.Clone(all), more), by+"z") {
+			t.Fatalf("a signer of another place stands for those of %+v", all)
+		}
+		for i, list := range ArtifactSignersOf(all, artifact) {
+			if i > 0 && len(list[0].Source) < len(ArtifactSignersOf(all, artifact)[i-1][0].Source) || list[0].Source == "oci:r.example/ab" || list[0].Source == "oci:other.example" {
+				t.Fatalf("%+v", list)
+			}
+		}
+	})
+}

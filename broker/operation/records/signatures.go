@@ -1,0 +1,134 @@
+package records
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/operation/plan"
+	"github.com/hostler/hostler/broker/signature"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// patience bounds how long registries are asked for the signatures of a plan: somebody waits for it.
+const patience = 25 * time.Second
+
+// Signatures judges the signatures of an artifact: signature.Judge.
+type Signatures interface {
+	Artifact(ctx context.Context, lists [][]broker.ArtifactSigner, repository, digest string) ([]taskcatalog.ArtifactSignature, error)
+}
+
+// signaturesBy names the policy that requires signatures; empty: none does.
+func signaturesBy(e broker.EffectiveOperationPolicy) string {
+	if !e.RequiresSignature() {
+		return ""
+	}
+	return e.By["require_signature_verification"].Rule.String()
+}
+
+// need is an artifact that needs a signature.
+type need struct {
+	plan.Artifact
+	by    string // what requires it
+	lists [][]broker.ArtifactSigner
+}
+
+// needs returns the artifacts of a plan that need a signature by the policy, by the definition, or because
+// signers are set for their source. Code: signature_unverifiable.
+func (r *Records) needs(ctx context.Context, e broker.EffectiveOperationPolicy, o broker.Operation) (all []need, err error) {
+	if o.Plan.Artifacts == nil {
+		return nil, nil
+	}
+	signers, err := r.DB.ArtifactSigners(ctx)
+	if err != nil {
+		return nil, err
+	}
+	by := signaturesBy(e)
+	if by == "" && o.Plan.Artifacts.Signed {
+		by = "the definition"
+	}
+	for _, s := range o.Plan.Steps {
+		kind, _ := taskcatalog.StepKindOf(s.Kind)
+		if !kind.Artifact {
+			continue
+		}
+		if by != "" {
+			if err := plan.Verifiable(o.Operation, s, by); err != nil {
+				return nil, err
+			}
+		}
+		a, ok := plan.ArtifactOf(s)
+		if !ok || slices.ContainsFunc(all, func(n need) bool { return n.Artifact == a }) {
+			continue
+		}
+		n := need{Artifact: a, by: by, lists: broker.ArtifactSignersOf(signers, "oci:"+a.Repository)}
+		if len(n.lists) > 0 {
+			n.by = cmp.Or(by, "an artifact signer of "+n.lists[0][0].Source)
+		}
+		if n.by != "" {
+			all = append(all, n)
+		}
+	}
+	return all, nil
+}
+
+// refuse says what requires a signature.
+func (n need) refuse(o broker.Operation, err error) error {
+	e := broker.AsError(err)
+	if e.Kind == broker.Internal {
+		return err
+	}
+	return broker.Errorf(e.Kind, e.Code, "cannot run %s: %s requires a signature of what it brings: %s", o.Operation, n.by, e.Message)
+}
+
+// signatures judges the artifacts of a plan that need it. Codes: those of signature.Judge, and
+// signature_unverifiable.
+func (r *Records) signatures(
+	ctx context.Context, e broker.EffectiveOperationPolicy, o broker.Operation,
+) (all []taskcatalog.ArtifactSignature, err error) {
+	needs, err := r.needs(ctx, e, o)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	for _, n := range needs {
+		found, err := r.Signatures.Artifact(ctx, n.lists, n.Repository, n.Digest)
+		if err != nil {
+			return nil, n.refuse(o, err)
+		}
+		all = append(all, found...)
+	}
+	return all, nil
+}
+
+// signed refuses a plan whose verified signatures are no longer enough: a further signature is required,
+// or a signer was removed or changed. No registry is asked. Codes: signature_no_signer, signature_stale,
+// signature_unverifiable.
+func (r *Records) signed(ctx context.Context, e broker.EffectiveOperationPolicy, o broker.Operation) error {
+	needs, err := r.needs(ctx, e, o)
+	if err != nil {
+		return err
+	}
+	for _, n := range needs {
+		if len(n.lists) == 0 {
+			return n.refuse(o, signature.NoSigner(n.Repository, n.Digest))
+		}
+		for _, list := range n.lists {
+			if !slices.ContainsFunc(o.Plan.Signatures, func(s taskcatalog.ArtifactSignature) bool { return n.heldBy(list, s) }) {
+				return n.refuse(o, broker.Errorf(broker.Refused, "signature_stale",
+					"the plan has no signature by a signer that is trusted now for %s (run the operation again, as a new one)", list[0].Source))
+			}
+		}
+	}
+	return nil
+}
+
+// heldBy reports whether a verified signature is of the artifact, by one of the signers as they are now.
+func (n need) heldBy(list []broker.ArtifactSigner, s taskcatalog.ArtifactSignature) bool {
+	return s.Source == "oci:"+n.Repository && s.Digest == n.Digest && slices.ContainsFunc(list, func(by broker.ArtifactSigner) bool {
+		return s.Signer == by.Name && s.Trust == by.Trust()
+	})
+}

@@ -1,0 +1,213 @@
+package records
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/operation/definition"
+	"github.com/hostler/hostler/broker/signature"
+	profiles "github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const digestA = "sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+
+const pulls = `operation: demo.pull
+version: v1
+summary: pull two artifacts
+backend_type: node_agent
+safety: forced
+targets: [node, allocation]
+deadline_seconds: 600
+artifacts: {sources: ["oci:registry.example", "s3:models"], signature: as_policy, max_bytes: 1000}
+steps:
+  - {id: one, kind: artifact.pull_oci, timeout_seconds: 60, with: {source: registry.example/models/llama, digest: "` + digestA + `", root: /var/lib/models, name: a}}
+  - {id: two, kind: artifact.pull_oci, timeout_seconds: 60, with: {source: registry.example/models/llama, digest: "` + digestA + `", root: /var/lib/models, name: b}}
+`
+
+// judge believes the last signer of each list, or fails.
+type judge struct {
+	fails error
+	asked []string
+}
+
+func (j *judge) Artifact(_ context.Context, lists [][]broker.ArtifactSigner, repository, digest string) (out []taskcatalog.ArtifactSignature, err error) {
+	j.asked = append(j.asked, repository+"@"+digest)
+	if j.fails != nil {
+		return nil, j.fails
+	}
+	if len(lists) == 0 {
+		return nil, signature.NoSigner(repository, digest)
+	}
+	for _, list := range lists {
+		by := list[len(list)-1]
+		out = append(out, taskcatalog.ArtifactSignature{
+			Source: "oci:" + repository, Digest: digest, Place: by.Source, Signer: by.Name, Trust: by.Trust(), Form: taskcatalog.SignatureAtTag,
+		})
+	}
+	return out, nil
+}
+
+// onPull is an order that pulls, with a judge.
+func (s *site) onPull(change ...string) (Order, *judge) {
+	s.Helper()
+	d, problems := definition.Parse(profiles.File{Name: "op.yaml", Text: []byte(strings.NewReplacer(change...).Replace(pulls))})
+	if problems != nil {
+		s.Fatal(problems)
+	}
+	j := &judge{}
+	s.records.Signatures = j
+	w := s.onLab()
+	w.Definition = d
+	return w, j
+}
+
+func (s *site) signer(name, source, key string) broker.ArtifactSigner {
+	s.Helper()
+	kept, err := s.db.PutArtifactSigner(s.Context(), ada, broker.ArtifactSigner{Name: name, Source: source, Key: key, Reason: "test"})
+	s.ok(err)
+	return kept
+}
+
+func (s *site) requires(place broker.Place) {
+	s.Helper()
+	yes := true
+	_, err := s.db.SetOperationPolicy(s.Context(), ada, broker.OperationPolicy{
+		Place: place, Operation: broker.AllOperations, Overlay: broker.OperationOverlay{RequireSignatureVerification: &yes},
+	}, false, "test")
+	s.ok(err)
+}
+
+func (s *site) says(err error, code string, parts ...string) {
+	s.Helper()
+	s.refused(err, code)
+	for _, part := range parts {
+		if err != nil && !strings.Contains(err.Error(), part) {
+			s.Errorf("%v does not say %q", err, part)
+		}
+	}
+}
+
+func TestNothingIsJudgedThatNeedsNoSignature(t *testing.T) {
+	each(t, func(s *site) {
+		s.signer("others", "oci:registry.example/other", "k")
+		w, j := s.onPull()
+		o, err := s.records.New(s.Context(), w)
+		if err != nil || len(j.asked) != 0 || len(o.Plan.Signatures) != 0 || o.Plan.Artifacts.Signed {
+			t.Errorf("%v %v %+v", err, j.asked, o.Plan.Signatures)
+		}
+	})
+}
+
+// What a level, a definition or a signer of the source requires is judged once, and stands in the plan.
+func TestAPlanHasTheSignaturesThatWereVerified(t *testing.T) {
+	each(t, func(s *site) {
+		corp, team := s.signer("corp", "oci:registry.example", "k1"), s.signer("team", "oci:registry.example/models", "k2")
+		w, j := s.onPull()
+		o, err := s.records.New(s.Context(), w)
+		s.ok(err)
+		if len(o.Plan.Signatures) != 2 || o.Plan.Signatures[0].Trust != corp.Trust() || o.Plan.Signatures[1].Trust != team.Trust() || len(j.asked) != 1 {
+			t.Fatalf("%+v, asked %v", o.Plan.Signatures, j.asked)
+		}
+		s.ok(s.records.Check(s.Context(), o))
+		s.signer("more", "oci:registry.example/models", "k3") // another signer of the source
+		s.ok(s.records.Check(s.Context(), o))
+		s.requires(broker.Place{})
+		s.ok(s.records.Check(s.Context(), o))
+		if len(j.asked) != 1 {
+			t.Errorf("it is judged again: %v", j.asked)
+		}
+		s.signer("team", team.Source, "turned")
+		s.says(s.records.Check(s.Context(), o), "signature_stale", "the global policy for all operations requires", "oci:registry.example/models")
+		_, err = s.db.RemoveArtifactSigner(s.Context(), ada, "team", "over")
+		s.ok(err)
+		s.says(s.records.Check(s.Context(), o), "signature_stale") // "more" signs there now
+		_, err = s.db.RemoveArtifactSigner(s.Context(), ada, "more", "over")
+		s.ok(err)
+		s.ok(s.records.Check(s.Context(), o))
+		_, err = s.db.RemoveArtifactSigner(s.Context(), ada, "corp", "over")
+		s.ok(err)
+		s.says(s.records.Check(s.Context(), o), signature.CodeNoSigner, "the global policy")
+	})
+}
+
+func TestASignatureIsOfTheArtifactOfThePlan(t *testing.T) {
+	each(t, func(s *site) {
+		s.signer("team", "oci:registry.example/models", "k")
+		w, _ := s.onPull()
+		o, err := s.records.New(s.Context(), w)
+		s.ok(err)
+		for name, change := range map[string]func(*taskcatalog.ArtifactSignature){
+			"another digest": func(a *taskcatalog.ArtifactSignature) { a.Digest = strings.ReplaceAll(digestA, "a", "b") },
+			"another source": func(a *taskcatalog.ArtifactSignature) { a.Source += "-fork" },
+			"another signer": func(a *taskcatalog.ArtifactSignature) { a.Signer = "corp" },
+			"other trust":    func(a *taskcatalog.ArtifactSignature) { a.Trust = digestA },
+		} {
+			changed := o
+			changed.Plan.Signatures = slices.Clone(o.Plan.Signatures)
+			change(&changed.Plan.Signatures[0])
+			if err := s.records.Check(s.Context(), changed); err == nil || broker.AsError(err).Code != "signature_stale" {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+// Each refusal names what requires the signature.
+func TestAnArtifactThatMustBeSignedIsRefusedWithTheLevel(t *testing.T) {
+	each(t, func(s *site) {
+		w, j := s.onPull()
+		before, err := s.records.New(s.Context(), w)
+		s.ok(err)
+		strict, strictJudge := s.onPull("as_policy", "required")
+		_, err = s.records.New(s.Context(), strict)
+		s.says(err, signature.CodeNoSigner, "the definition requires a signature", "artifact-signer set")
+		strictJudge.fails = nil
+		s.records.Signatures = j
+		s.requires(broker.Place{OrganisationID: "org-1", ProjectID: "p-1"})
+		_, err = s.records.New(s.Context(), w)
+		s.says(err, signature.CodeNoSigner, "the project's policy for all operations requires a signature")
+		s.says(s.records.Check(s.Context(), before), signature.CodeNoSigner, "the project's policy")
+		s.requires(broker.Place{})
+		s.signer("team", "oci:registry.example/models", "k")
+		j.fails = broker.Errorf(broker.Refused, signature.CodeMissing, "it has no signature")
+		_, err = s.records.New(s.Context(), w)
+		s.says(err, signature.CodeMissing, "the global policy for all operations requires", "it has no signature")
+		j.fails = broker.Errorf(broker.Unavailable, "registry_unreachable", "it does not answer")
+		_, err = s.records.New(s.Context(), w)
+		s.says(err, "registry_unreachable")
+		j.fails = errors.New("the database")
+		if _, err = s.records.New(s.Context(), w); !errors.Is(err, j.fails) {
+			t.Errorf("%v", err)
+		}
+		j.fails, j.asked = nil, nil
+		blob, _ := s.onPull("kind: artifact.pull_oci", "kind: artifact.pull_blob", "source: registry.example/models/llama", "from: s3, source: models/llama")
+		_, err = s.records.New(s.Context(), blob)
+		s.says(err, "signature_unverifiable", "the global policy for all operations requires", "step one", "artifact.pull_oci")
+	})
+}
+
+func TestASignersSourceNeedsASignatureWithoutAPolicy(t *testing.T) {
+	each(t, func(s *site) {
+		s.signer("team", "oci:registry.example/models", "k")
+		w, j := s.onPull()
+		j.fails = broker.Errorf(broker.Refused, signature.CodeUntrusted, "it is another's")
+		_, err := s.records.New(s.Context(), w)
+		s.says(err, signature.CodeUntrusted, "an artifact signer of oci:registry.example/models requires a signature", "it is another's")
+		// A source that is denied is not asked at all.
+		_, err = s.db.SetOperationPolicy(s.Context(), ada, broker.OperationPolicy{
+			Operation: broker.AllOperations, Overlay: broker.OperationOverlay{AllowedArtifactSources: []string{"s3:models"}},
+		}, false, "test")
+		s.ok(err)
+		j.asked = nil
+		_, err = s.records.New(s.Context(), w)
+		s.refused(err, "artifact_source_denied")
+		if len(j.asked) > 0 {
+			t.Errorf("it asked for %v", j.asked)
+		}
+	})
+}

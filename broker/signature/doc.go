@@ -1,0 +1,34 @@
+// Package signature judges the signatures of artifacts: does a trusted signer vouch for the artifact of
+// a digest? The main type is Judge. The package is the only user of cosign and of sigstore-go.
+//
+// # Model
+//
+// An administrator sets broker.ArtifactSigner records for places in registries. When an operation is
+// planned, Judge reads the signatures that lie beside each artifact in its registry, and verifies them
+// against the signers of every place that covers the artifact. Its finding, a
+// taskcatalog.ArtifactSignature, becomes a part of the signed plan. A node verifies the signature of the
+// plan and the digest of the artifact, and knows nothing of cosign.
+//
+// # Forms
+//
+//	at a tag    sha256-HEX.sig: up to cosign 2. A layer is the signed payload, which names the digest;
+//	            signature, certificate, entry of the log and timestamp are its annotations
+//	referrers   since cosign 3: a manifest that refers to the artifact has a Sigstore bundle as layer,
+//	            an envelope around a statement that names the digest
+//
+// Both become one bundle, which one call of the library verifies.
+//
+// # Rules
+//
+//   - Nothing is asked but the artifact's own registry. Trusted roots are given by an administrator, and
+//     neither fetched nor renewed.
+//   - An identity needs an entry of a trusted log and a time of its signature, by the log or by a
+//     timestamp authority; its certificate must have been valid then. If the trusted root has logs of
+//     certificates, the certificate must be in one. A key needs the log if its signer has a trusted root.
+//   - The payload or the statement is read once its signature holds. A statement that is no signature,
+//     such as an attestation of a scan, does not count, whoever signed it.
+//   - Sizes, numbers and time are bounded. What is too large or unknown is passed over; it never
+//     verifies.
+//   - A panic of the library is a refusal.
+//   - No error quotes what a registry sent.
+package signature

@@ -1,0 +1,93 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store/sqlkit"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// maxArtifactSigners bounds the signers: each plan with an artifact reads them all.
+const maxArtifactSigners = 64
+
+const signerColumns = `name, source, public_key, issuer, subject, subject_pattern, trusted_root, set_by, reason, set_at`
+
+func scanSigner(row sqlkit.Row) (s broker.ArtifactSigner, err error) {
+	err = row.Scan(&s.Name, &s.Source, &s.Key, &s.Issuer, &s.Subject, &s.SubjectPattern, &s.TrustedRoot, &s.SetBy, &s.Reason,
+		sqlkit.ScanMicros(&s.SetAt))
+	return s, err
+}
+
+// ArtifactSigners lists the signers, ordered by name.
+func (db *DB) ArtifactSigners(ctx context.Context) ([]broker.ArtifactSigner, error) {
+	return sqlkit.Collect(ctx, db.reader(), scanSigner, `SELECT `+signerColumns+` FROM artifact_signers ORDER BY name`)
+}
+
+func (t *tx) artifactSigner(ctx context.Context, name string) (broker.ArtifactSigner, error) {
+	s, err := scanSigner(t.QueryRowContext(ctx, `SELECT `+signerColumns+` FROM artifact_signers WHERE name = $1`+t.ForUpdate(), name))
+	if errors.Is(err, sql.ErrNoRows) {
+		return s, broker.Errorf(broker.NotFound, "artifact_signer_not_found", "there is no artifact signer %q (see hostler artifact-signer list)",
+			taskcatalog.Clean(name, 64))
+	}
+	return s, err
+}
+
+// PutArtifactSigner sets a signer, audited, in place of the former one of the name. Code:
+// too_many_artifact_signers.
+func (db *DB) PutArtifactSigner(ctx context.Context, actor broker.Actor, s broker.ArtifactSigner) (kept broker.ArtifactSigner, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		e := broker.AuditEntry{Actor: actor.Name, Action: "artifact_signer.set", Subject: "signer/" + s.Name, Reason: s.Reason}
+		had, err := t.artifactSigner(ctx, s.Name)
+		switch {
+		case err == nil:
+			e.Before = signerAudit(had)
+		case broker.AsError(err).Kind != broker.NotFound:
+			return err
+		default:
+			var n int
+			if err := t.QueryRowContext(ctx, `SELECT count(*) FROM artifact_signers`).Scan(&n); err != nil {
+				return err
+			}
+			if n >= maxArtifactSigners {
+				return broker.Errorf(broker.Refused, "too_many_artifact_signers",
+					"cannot set artifact signer %s: there are %d, as many as there may be (remove one: hostler help artifact-signer remove)", s.Name, n)
+			}
+		}
+		kept, err = scanSigner(t.QueryRowContext(ctx, `INSERT INTO artifact_signers (`+signerColumns+
+			`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+			ON CONFLICT (name) DO UPDATE SET source = excluded.source, public_key = excluded.public_key, issuer = excluded.issuer,
+			subject = excluded.subject, subject_pattern = excluded.subject_pattern, trusted_root = excluded.trusted_root,
+			set_by = excluded.set_by, reason = excluded.reason, set_at = excluded.set_at RETURNING `+signerColumns,
+			s.Name, s.Source, s.Key, s.Issuer, s.Subject, s.SubjectPattern, s.TrustedRoot, actor.Name, s.Reason, sqlkit.Micros(t.now)))
+		if err != nil {
+			return err
+		}
+		e.After = signerAudit(kept)
+		return t.audit(ctx, e)
+	})
+	return kept, err
+}
+
+// RemoveArtifactSigner deletes a signer, audited. Code: artifact_signer_not_found.
+func (db *DB) RemoveArtifactSigner(ctx context.Context, actor broker.Actor, name, reason string) (had broker.ArtifactSigner, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		if had, err = t.artifactSigner(ctx, name); err != nil {
+			return err
+		}
+		if _, err := t.ExecContext(ctx, `DELETE FROM artifact_signers WHERE name = $1`, name); err != nil {
+			return err
+		}
+		return t.audit(ctx, broker.AuditEntry{
+			Actor: actor.Name, Action: "artifact_signer.remove", Subject: "signer/" + name, Reason: reason, Before: signerAudit(had),
+		})
+	})
+	return had, err
+}
+
+func signerAudit(s broker.ArtifactSigner) json.RawMessage {
+	return small("source", s.Source, "issuer", s.Issuer, "subject", s.Subject, "subject_pattern", s.SubjectPattern, "trust", s.Trust())
+}
