@@ -118,10 +118,12 @@ type Operation struct {
 	IdempotencyKey   string
 	CorrelationID    string
 	Plan             taskcatalog.OperationPlan // of the first attempt
-	MostRunning      int64                     // how many of its kind its project may have; 0: any number; not stored
+	Batches          OperationBatches
+	MostRunning      int64 // how many of its kind its project may have; 0: any number; not stored
 
 	Status  OperationStatus
 	Attempt int    // counts the tries, from 1
+	Batch   int    // of the present attempt, from 1
 	RunID   string // of the present attempt
 	// CanceledBy asked for the end of the present attempt; empty: nobody did.
 	CanceledBy, CancelReason string
@@ -145,6 +147,8 @@ func (o Operation) Failure() string {
 		return ""
 	case o.Code == OperationTargetGone:
 		return "the target is not what it was when the operation was requested (look at the allocation, and begin a new operation)"
+	case o.Code == OperationBatchStopped:
+		return "too many nodes failed, and the batches after them did not begin (its steps show where; retry it to go on from there)"
 	case slices.Contains([]string{"agent_silent", "outcome_unknown"}, o.Code):
 		return "the end of the operation on a node is not known (retry it; if that fails too, tell the platform's operators the id and the code)"
 	}

@@ -34,6 +34,7 @@ func (a *API) ordered(ctx context.Context, in *createOperationInput) (w operatio
 		return w, "", err
 	}
 	w = operationrecords.Order{Inputs: in.Body.Inputs, Project: p, Allocation: found, Reason: taskcatalog.Clean(in.Body.Reason, 500)}
+	w.Batches = broker.OperationBatches{Canary: in.Body.Canary, Size: in.Body.Batch, MaxFailures: in.Body.MaxFailures}
 	w.Definition, warning, err = a.c.Operations.Definition(ctx, in.Body.Operation)
 	return w, warning, err
 }
@@ -280,10 +281,17 @@ func (a *API) retryOperationOf(ctx context.Context, o broker.Operation, reason s
 	return a.c.DB.Operation(ctx, o.ID)
 }
 
+func batchesOf(o broker.Operation) api.OperationBatches {
+	return api.OperationBatches{
+		Canary: o.Batches.Canary, Size: o.Batches.Size, MaxFailures: o.Batches.MaxFailures, Count: o.Batches.Count(len(o.NodeIDs)),
+		Present: o.Batch, Stopped: o.Code == broker.OperationBatchStopped,
+	}
+}
+
 func operationResource(o broker.Operation) api.Operation {
 	return api.Operation{
 		ID: o.ID, Operation: o.Operation, DefinitionDigest: o.DefinitionDigest, OrganisationID: o.OrganisationID, ProjectID: o.ProjectID,
-		Target: string(o.Target), AllocationID: o.AllocationID, Nodes: len(o.NodeIDs), Trigger: string(o.Trigger),
+		Target: string(o.Target), AllocationID: o.AllocationID, Nodes: len(o.NodeIDs), Trigger: string(o.Trigger), Batches: batchesOf(o),
 		RequestedBy: o.RequestedBy, Reason: o.Reason, CorrelationID: o.CorrelationID, Status: string(o.Status), Attempt: o.Attempt,
 		Canceling: o.CanceledBy != "" && !o.Status.Ended(), Code: o.Code, Message: o.Failure(), Progress: []api.OperationProgress{},
 		RequestedAt: o.RequestedAt, StartedAt: timeOrNull(o.StartedAt), EndedAt: timeOrNull(o.EndedAt),

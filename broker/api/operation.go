@@ -9,6 +9,9 @@ import (
 type OperationCreate struct {
 	Operation    string          `json:"operation" minLength:"1" maxLength:"70" doc:"a definition with its version, such as model.artifact.stage@v1"`
 	AllocationID string          `json:"allocation_id" minLength:"1" maxLength:"64" doc:"an active allocation of the project; the operation runs on each of its nodes"`
+	Canary       int             `json:"canary,omitzero" minimum:"0" maximum:"1000" doc:"so many nodes first; 0: no canary"`
+	Batch        int             `json:"batch,omitzero" minimum:"0" maximum:"1000" doc:"so many nodes at a time after the canary; 0: all others"`
+	MaxFailures  int             `json:"max_failures,omitzero" minimum:"0" maximum:"1000" doc:"so many failed nodes end it before the next batch; 0: the first. A failed canary always does"`
 	Inputs       json.RawMessage `json:"inputs,omitempty" doc:"an object, held against the definition's schema"`
 	Reason       string          `json:"reason,omitempty" maxLength:"500"`
 }
@@ -37,6 +40,7 @@ type Operation struct {
 	Target           string              `json:"target" doc:"allocation or node"`
 	AllocationID     string              `json:"allocation_id" doc:"empty: the target is a node"`
 	Nodes            int                 `json:"nodes" doc:"how many nodes the operation runs on"`
+	Batches          OperationBatches    `json:"batches"`
 	Trigger          string              `json:"trigger_source" doc:"tenant_request or admin"`
 	RequestedBy      string              `json:"requested_by"`
 	Reason           string              `json:"reason"`
@@ -50,6 +54,16 @@ type Operation struct {
 	RequestedAt      time.Time           `json:"requested_at"`
 	StartedAt        *time.Time          `json:"started_at" doc:"of the present attempt; null: not yet"`
 	EndedAt          *time.Time          `json:"ended_at" doc:"of the present attempt; null: not yet"`
+}
+
+// OperationBatches says how an operation goes from node to node, and how far it is.
+type OperationBatches struct {
+	Canary      int  `json:"canary" doc:"nodes of the first batch; 0: no canary"`
+	Size        int  `json:"size" doc:"nodes of each further batch; 0: all others"`
+	MaxFailures int  `json:"max_failures" doc:"so many failed nodes end the operation before the next batch; 0: the first"`
+	Count       int  `json:"count" doc:"how many batches the nodes make"`
+	Present     int  `json:"present" doc:"the batch of the present attempt, from 1"`
+	Stopped     bool `json:"stopped" doc:"too many nodes failed (code batch_stopped): the nodes of later batches got no task"`
 }
 
 // OperationProgress is where a node is in the plan of an operation.

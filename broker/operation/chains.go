@@ -97,47 +97,14 @@ func (c *Chains) fits(ctx context.Context, r *run, o broker.Operation) error {
 	return taskstage.Records(err)
 }
 
-// runTask gives each node its task and waits for all. Once a task was refused, or the target is not the
-// requester's any more, the tasks are withdrawn and none is requested.
-func (c *Chains) runTask(ctx context.Context, r *run, o broker.Operation) error {
-	if r.State.Code == "" {
-		if err := c.fits(ctx, r, o); err != nil {
-			return err
-		}
-	}
-	var open error
-	for _, node := range o.NodeIDs {
-		if r.State.Code != "" {
-			break
-		}
-		k, err := c.Records.Request(ctx, taskstage.Task{
-			Key: r.ID + "/" + node, NodeID: node, Type: TaskType, Params: o.PlanOf(), RunID: r.ID,
-		})
-		e := broker.AsError(err)
-		switch {
-		case err != nil && (e.Kind == broker.Refused || e.Kind == broker.NotFound || e.Kind == broker.Invalid):
-			r.State.refuse(e)
-		case err != nil:
-			return taskstage.Records(err)
-		case !k.Status.Ended():
-			c.tell(r, o, node, k)
-			open = chain.Again(soon, "task %s of node %s is %s", k.ID, node, k.Status)
-		}
-	}
-	if r.State.Code == "" {
-		return c.orLate(ctx, r, o, open)
-	}
-	return c.withdraw(ctx, r, o, r.State.Message)
-}
-
-// orLate ends a wait that has lasted longer than tasks can: the operation fails, its tasks are withdrawn, and
-// its nodes are free again.
+// orLate ends a wait that has lasted longer than the tasks of the batches so far can: the operation fails, its tasks
+// are withdrawn, and its nodes are free again.
 func (c *Chains) orLate(ctx context.Context, r *run, o broker.Operation, open error) error {
 	if open == nil {
 		return nil
 	}
 	waited, err := r.Since(ctx, r.EnteredAt)
-	if err != nil || waited < longest {
+	if err != nil || waited < longest*time.Duration(r.State.Batch+1) {
 		return cmp.Or(err, open)
 	}
 	for _, node := range o.NodeIDs {
@@ -145,7 +112,7 @@ func (c *Chains) orLate(ctx context.Context, r *run, o broker.Operation, open er
 			return taskstage.Records(err)
 		}
 	}
-	r.State.refuse(broker.Errorf(broker.Refused, "agent_silent", "a task has not ended %s after its operation began", longest))
+	r.State.refuse(broker.Errorf(broker.Refused, "agent_silent", "a task has not ended %s after its operation began", waited))
 	return nil
 }
 

@@ -9,8 +9,14 @@
 // does not change when a stage is called again. A retry is a new run with the next attempt of the same
 // plan; nodes go on from the first step that is not done.
 //
+// The nodes come in batches (broker.OperationBatches): a node gets its task when all tasks of the batches before
+// its own have ended. How each ended is kept in the state of the run, so that a result is read once. The first
+// step of a batch stores that the batch begins; the next one requests its tasks.
+//
 // # Rules
 //
+//   - Where too many nodes have failed, or a canary has, no further batch begins. The tasks under way end by
+//     themselves, the operation ends as failed (batch_stopped), and the other nodes were never asked for anything.
 //   - The target is checked when somebody asks, when the run begins, and whenever run_task is called: also
 //     in the step that signs a task. A target that is not the project's any more withdraws the tasks.
 //   - A refusal or a failed task ends the operation as failed, and never stops the run for a person: a

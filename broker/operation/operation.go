@@ -22,6 +22,11 @@ type Work struct {
 	// Code and Message say why the tasks are withdrawn, or were never requested.
 	Code    string `json:"code,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Batch is the present one, from 0. Ended has the code of each node whose task has ended; empty: it went well.
+	Batch int               `json:"batch,omitempty"`
+	Ended map[string]string `json:"ended,omitempty"`
+	// Stopped says why no further batch begins; empty: it may.
+	Stopped string `json:"stopped,omitempty"`
 	// Told counts the steps that were announced, by node.
 	Told map[string]string `json:"told,omitempty"`
 }

@@ -24,10 +24,16 @@ func (c *Chains) outcome(ctx context.Context, r *run, o broker.Operation) (broke
 			end.To, end.Code, end.Message = broker.OperationFailed, code, taskcatalog.Clean(message, 500)
 		}
 	}
-	if r.State.Code != "" {
+	switch {
+	case r.State.Code != "":
 		fail(r.State.Code, r.State.Message)
+	case r.State.Stopped != "":
+		fail(broker.OperationBatchStopped, r.State.Stopped)
 	}
 	for place, node := range o.NodeIDs {
+		if r.State.untouched(o, place) {
+			continue
+		}
 		all, err := c.Records.Tasks(ctx, node, r.ID)
 		if err != nil {
 			return end, taskstage.Records(err)
@@ -42,13 +48,22 @@ func (c *Chains) outcome(ctx context.Context, r *run, o broker.Operation) (broke
 			rows[i].Place = place
 		}
 		end.Steps = append(end.Steps, rows...)
-		if f, failed := errors.AsType[*chain.Failure](taskstage.Judge(k, chain.Class(broker.InputConfigError))); failed {
-			fail(cmp.Or(f.Code, string(k.Code)), f.Message)
-		} else if step := missing(o.Plan, rows); step != "" {
-			fail(broker.OperationIncomplete, "task "+k.ID+" of node "+node+" ended well, and its result does not say that step "+step+" did")
+		if code, message := judge(o, k, rows); code != "" {
+			fail(code, message)
 		}
 	}
 	return end, nil
+}
+
+// judge says why an ended task did not carry the operation out; an empty code: it did.
+func judge(o broker.Operation, k broker.Task, rows []broker.OperationStep) (code, message string) {
+	if f, failed := errors.AsType[*chain.Failure](taskstage.Judge(k, chain.Class(broker.InputConfigError))); failed {
+		return cmp.Or(f.Code, string(k.Code)), f.Message
+	}
+	if step := missing(o.Plan, rows); step != "" {
+		return broker.OperationIncomplete, "task " + k.ID + " of node " + k.NodeID + " ended well, and its result does not say that step " + step + " did"
+	}
+	return "", ""
 }
 
 // Rows are the rows that a task reported, cleaned. A row of no step of the plan, or of no known status, is

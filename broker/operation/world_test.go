@@ -36,13 +36,14 @@ type world struct {
 	refuse   error
 	tasks    map[string]*broker.Task // by key
 	asked    []string                // keys, in the order of the first request
+	reads    map[string]int          // how often each was asked for
 	// does is the work of a node's agent at each look; nil: the task succeeds.
 	does func(k *broker.Task)
 }
 
 func newWorld(t testing.TB, nodes ...string) *world {
 	t.Helper()
-	w := &world{TB: t, clock: chaintest.NewClock(), tasks: map[string]*broker.Task{}}
+	w := &world{TB: t, clock: chaintest.NewClock(), tasks: map[string]*broker.Task{}, reads: map[string]int{}}
 	w.store = chaintest.NewMemory(w.clock.Now)
 	w.store.Apply = w.apply
 	w.lossy = &chaintest.Lossy{Store: w.store}
@@ -128,6 +129,8 @@ func (w *world) apply(effect any) error {
 			return err
 		}
 		w.o.Status = broker.OperationRunning
+	case broker.BatchOperation:
+		w.o.Batch = e.Batch
 	case broker.EndOperation:
 		next := w.o
 		next.Code, next.Message = e.Code, e.Message
@@ -150,6 +153,7 @@ func (w *world) Check(context.Context, broker.Operation) error { return w.refuse
 
 func (w *world) Request(_ context.Context, t taskstage.Task) (broker.Task, error) {
 	k := w.tasks[t.Key]
+	w.reads[t.Key]++
 	if k == nil {
 		if t.Type != "operation.run" || t.Params.(taskcatalog.OperationPlan).Attempt != w.o.Attempt {
 			w.Errorf("asked for %+v", t)

@@ -181,6 +181,8 @@ func (t *tx) applyToRun(ctx context.Context, r chain.Record, effect any) error {
 		err = t.retryOperation(ctx, e)
 	case broker.StartOperation:
 		err = t.startOperation(ctx, r, e.ID)
+	case broker.BatchOperation:
+		err = t.batchOperation(ctx, r, e)
 	case broker.EndOperation:
 		err = t.endOperation(ctx, r, e)
 	default:

@@ -34,7 +34,7 @@ const maxLiveOperations = 100
 
 const operationColumns = `id, operation, definition_digest, organisation_id, project_id, requested_by, reason, target_kind, target_id,
 	allocation_id, site, node_ids, safety, requires, trigger_source, idempotency_key, correlation_id, plan, status, attempt, run_id, code, message,
-	canceled_by, cancel_reason, requested_at, started_at, ended_at`
+	canceled_by, cancel_reason, requested_at, started_at, ended_at, canary, batch_size, max_failures, batch`
 
 // operationInList is operationColumns without the plan, which may be long.
 var operationInList = strings.Replace(operationColumns, " plan,", " '{}',", 1)
@@ -43,7 +43,8 @@ func scanOperation(row sqlkit.Row) (o broker.Operation, err error) {
 	err = row.Scan(&o.ID, &o.Operation, &o.DefinitionDigest, &o.OrganisationID, &o.ProjectID, &o.RequestedBy, &o.Reason, &o.Target,
 		&o.TargetID, &o.AllocationID, &o.Site, sqlkit.ScanJSON(&o.NodeIDs), &o.Safety, sqlkit.ScanJSON(&o.Requires), &o.Trigger,
 		&o.IdempotencyKey, &o.CorrelationID, sqlkit.ScanJSON(&o.Plan), &o.Status, &o.Attempt, &o.RunID, &o.Code, &o.Message,
-		&o.CanceledBy, &o.CancelReason, sqlkit.ScanMicros(&o.RequestedAt), sqlkit.ScanMicros(&o.StartedAt), sqlkit.ScanMicros(&o.EndedAt))
+		&o.CanceledBy, &o.CancelReason, sqlkit.ScanMicros(&o.RequestedAt), sqlkit.ScanMicros(&o.StartedAt), sqlkit.ScanMicros(&o.EndedAt),
+		&o.Batches.Canary, &o.Batches.Size, &o.Batches.MaxFailures, &o.Batch)
 	return o, err
 }
 
@@ -127,10 +128,11 @@ func (t *tx) requestOperation(ctx context.Context, r chain.Record, o broker.Oper
 	}
 	o.Status, o.Attempt, o.RunID, o.RequestedAt = broker.OperationQueued, 1, r.ID, t.clock().UTC().Truncate(time.Microsecond)
 	if _, err := t.ExecContext(ctx, `INSERT INTO operations (`+operationColumns+`) VALUES
-		($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, '', '', '', '', $22, 0, 0)`,
+		($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, '', '', '', '', $22, 0, 0, $23, $24, $25, 1)`,
 		o.ID, o.Operation, o.DefinitionDigest, o.OrganisationID, o.ProjectID, o.RequestedBy, o.Reason, string(o.Target), o.TargetID,
 		o.AllocationID, o.Site, sqlkit.JSON(o.NodeIDs), o.Safety, sqlkit.JSON(o.Requires), string(o.Trigger), o.IdempotencyKey,
-		o.CorrelationID, sqlkit.JSON(o.Plan), string(o.Status), o.Attempt, o.RunID, sqlkit.Micros(o.RequestedAt)); err != nil {
+		o.CorrelationID, sqlkit.JSON(o.Plan), string(o.Status), o.Attempt, o.RunID, sqlkit.Micros(o.RequestedAt),
+		o.Batches.Canary, o.Batches.Size, o.Batches.MaxFailures); err != nil {
 		return err
 	}
 	if err := t.tellOperation(ctx, o); err != nil {
@@ -203,7 +205,7 @@ func (t *tx) retryOperation(ctx context.Context, e broker.RetryOperation) error 
 		return err
 	}
 	o.Status, o.Attempt, o.RunID, o.StartedAt, o.EndedAt = broker.OperationQueued, o.Attempt+1, e.RunID, time.Time{}, time.Time{}
-	o.Code, o.Message, o.CanceledBy, o.CancelReason = "", "", "", ""
+	o.Code, o.Message, o.CanceledBy, o.CancelReason, o.Batch = "", "", "", "", 1
 	return t.saveOperation(ctx, o, entry)
 }
 
@@ -273,6 +275,16 @@ func (t *tx) startOperation(ctx context.Context, r chain.Record, id string) erro
 	return t.saveOperation(ctx, o, entry)
 }
 
+// batchOperation notes that the tasks of a batch begin.
+func (t *tx) batchOperation(ctx context.Context, r chain.Record, e broker.BatchOperation) error {
+	o, err := t.operationOf(ctx, r, e.ID)
+	if err != nil {
+		return err
+	}
+	_, err = t.ExecContext(ctx, `UPDATE operations SET batch = $1 WHERE id = $2`, e.Batch, o.ID)
+	return err
+}
+
 // endOperation ends an operation with the rows of its steps.
 func (t *tx) endOperation(ctx context.Context, r chain.Record, e broker.EndOperation) error {
 	o, err := t.operationOf(ctx, r, e.ID)
@@ -312,8 +324,8 @@ func workerEntry(o broker.Operation) broker.AuditEntry {
 
 func (t *tx) saveOperation(ctx context.Context, o broker.Operation, e broker.AuditEntry) error {
 	if _, err := t.ExecContext(ctx, `UPDATE operations SET status = $1, attempt = $2, run_id = $3, code = $4, message = $5, started_at = $6,
-		ended_at = $7, canceled_by = $8, cancel_reason = $9 WHERE id = $10`, string(o.Status), o.Attempt, o.RunID, o.Code, o.Message, sqlkit.Micros(o.StartedAt),
-		sqlkit.Micros(o.EndedAt), o.CanceledBy, o.CancelReason, o.ID); err != nil {
+		ended_at = $7, canceled_by = $8, cancel_reason = $9, batch = $10 WHERE id = $11`, string(o.Status), o.Attempt, o.RunID, o.Code, o.Message,
+		sqlkit.Micros(o.StartedAt), sqlkit.Micros(o.EndedAt), o.CanceledBy, o.CancelReason, o.Batch, o.ID); err != nil {
 		return err
 	}
 	if err := t.tellOperation(ctx, o); err != nil {

@@ -15,6 +15,7 @@ import (
 // operationOrder are the flags that say what an operation works on.
 type operationOrder struct {
 	project, allocation, node, inputs, reason string
+	canary, batch, maxFailures                int
 }
 
 func (o *operationOrder) flags(c *cobra.Command) {
@@ -23,6 +24,17 @@ func (o *operationOrder) flags(c *cobra.Command) {
 	c.Flags().StringVar(&o.node, "node", "", "run on this `NODE`, which no allocation holds; it needs a token of the platform")
 	c.Flags().StringVar(&o.inputs, "inputs", "", "`FILE` with the inputs as one JSON object (-: stdin)")
 	reasonFlag(c, &o.reason)
+	c.Flags().IntVar(&o.canary, "canary", 0, "run on `N` nodes first, and on the others if all of these do well")
+	c.Flags().IntVar(&o.batch, "batch", 0, "run on `N` nodes at a time after the canary; 0: on all others at once")
+	c.Flags().IntVar(&o.maxFailures, "max-failures", 0, "begin no further batch once `N` nodes have failed; 0: once the first has")
+}
+
+// onAllocation is the order of a project.
+func (o *operationOrder) onAllocation(operation string, inputs json.RawMessage) api.OperationCreate {
+	return api.OperationCreate{
+		Operation: operation, AllocationID: o.allocation, Canary: o.canary, Batch: o.batch, MaxFailures: o.maxFailures, Inputs: inputs,
+		Reason: o.reason,
+	}
 }
 
 // read reads the inputs, and refuses an order that names no target, or two.
@@ -54,7 +66,11 @@ func operationRunCommand(a *app) *cobra.Command {
 A member of a project names an active allocation of the project, and the operation
 runs on each of its nodes. An operator of the platform names a node that no allocation
 holds, with a reason; nobody gets the node meanwhile. An allocation or node has one
-operation at a time. hostler operation plan shows what would be done.`,
+operation at a time. hostler operation plan shows what would be done.
+
+With --canary and --batch the nodes come in batches. A batch begins when all nodes of
+the one before have ended, and not once --max-failures nodes or a canary have failed:
+the operation then is failed with code batch_stopped, and the others are untouched.`,
 		Example: "  hostler operation run runtime.readiness.verify@v1 --allocation alc-019c4e6a2f1k7m2q4s6t8w --wait\n" +
 			"  hostler operation run gpu.host.bootstrap@v1 --node gpu-07 --inputs packages.json --reason 'new driver'",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -85,9 +101,7 @@ operation at a time. hostler operation plan shows what would be done.`,
 				if o.project == "" {
 					return usage("no project is named (use --project PROJECT, or --node NODE)")
 				}
-				made, err := remote.RunOperation(c.Context(), o.project, api.OperationCreate{
-					Operation: args[0], AllocationID: o.allocation, Inputs: inputs, Reason: o.reason,
-				})
+				made, err := remote.RunOperation(c.Context(), o.project, o.onAllocation(args[0], inputs))
 				if err != nil {
 					return err
 				}
@@ -134,9 +148,7 @@ operation run, and nothing begins.`,
 				if o.project == "" {
 					return usage("no project is named (use --project PROJECT, or --node NODE)")
 				}
-				p, err = remote.PlanOperation(c.Context(), o.project, api.OperationCreate{
-					Operation: args[0], AllocationID: o.allocation, Inputs: inputs,
-				})
+				p, err = remote.PlanOperation(c.Context(), o.project, o.onAllocation(args[0], inputs))
 			}
 			if err != nil {
 				return err

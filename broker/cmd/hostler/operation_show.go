@@ -154,6 +154,9 @@ func (a *app) showOperation(v *seenOperation) error {
 		"target", targetOf(v.Operation), "nodes", strconv.Itoa(v.Nodes), "project", v.ProjectID, "requested by", v.RequestedBy,
 		"reason", v.Reason, "requested", moment(a, v.RequestedAt), "started", ifReached(a, v.StartedAt), "ended", ifReached(a, v.EndedAt),
 	}
+	if b := v.Batches; b.Count > 1 {
+		fields = append(fields, "batch", batchText(b))
+	}
 	if p := v.platform; p != nil {
 		fields = append(fields, "detail", p.Detail, "node ids", strings.Join(p.NodeIDs, ", "), "site", p.Site, "run", p.RunID,
 			"canceled by", p.CanceledBy, "cancel reason", p.CancelReason)
@@ -170,6 +173,14 @@ func (a *app) showOperation(v *seenOperation) error {
 			p.Table([]render.Column{render.ID("NODE"), render.Keep("TASK"), render.Main("STEP"), render.Keep("OF"), render.Keep("DONE")}, rows)
 		}
 	})
+}
+
+func batchText(b api.OperationBatches) string {
+	text := fmt.Sprintf("%d of %d", b.Present, b.Count)
+	if b.Stopped {
+		text += ", and no further one began"
+	}
+	return text
 }
 
 func operationWatchCommand(a *app) *cobra.Command {
@@ -230,6 +241,9 @@ func (a *app) watchOperation(ctx context.Context, remote *client.Client, project
 
 func watchedLine(v *seenOperation) string {
 	line := v.ID + "  " + v.Status
+	if v.Batches.Count > 1 {
+		line += "  batch " + batchText(v.Batches)
+	}
 	for _, at := range v.Progress {
 		if at.StepID != "" {
 			line += fmt.Sprintf("  node %d: %s (%d/%d)", at.Place, at.StepID, at.StepIndex, at.Steps)

@@ -2,6 +2,7 @@ package records
 
 import (
 	"context"
+	"slices"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/operation"
@@ -49,6 +50,7 @@ func (r *Records) Operation(ctx context.Context, id string) (broker.Operation, e
 // Tasks implements operation.Records.
 func (r *Records) Tasks(ctx context.Context, nodeID, runID string) ([]broker.Task, error) {
 	all, _, err := r.DB.ListTasks(ctx, store.TaskFilter{NodeID: nodeID, CorrelationID: runID, Limit: taskqueue.MaxTasksOfRun})
+	all = slices.DeleteFunc(all, func(k broker.Task) bool { return k.Type != operation.TaskType })
 	for i, k := range all {
 		if all[i], err = r.DB.Task(ctx, k.ID); err != nil {
 			return nil, err

@@ -399,6 +399,43 @@ func TestAProjectHasTheEventsOfItsOperations(t *testing.T) {
 	})
 }
 
+// A canary that fails leaves the other nodes untouched, which is stored and told. A retry begins with the canary.
+func TestAFailedCanaryStopsTheBatches(t *testing.T) {
+	each(t, func(s *site) {
+		s.tasks.does = fails
+		w := s.onLab()
+		w.Batches = broker.OperationBatches{Canary: 1, Size: 1, MaxFailures: 9}
+		o := s.begun(w)
+		s.settle()
+		kept := s.stands(o.ID, broker.OperationFailed, 1, broker.OperationBatchStopped)
+		if len(s.tasks.all) != 1 || s.tasks.all[0].NodeID != s.lab.NodeIDs[0] || kept.Batch != 1 || kept.Batches != w.Batches {
+			t.Errorf("%d tasks: %+v", len(s.tasks.all), kept)
+		}
+		if said := s.stated(kept); said.Status != statement.Failed || said.Code != broker.OperationBatchStopped || len(said.Tasks) != 1 {
+			t.Errorf("%+v", said)
+		}
+		page, _, err := s.db.Outbox(s.Context(), store.OutboxFilter{Types: []string{store.OperationFailedEvent}})
+		s.ok(err)
+		if s.told(); len(page) > 0 {
+			t.Errorf("events without a place: %+v", page)
+		}
+		page, _, err = s.db.Outbox(s.Context(), store.OutboxFilter{Types: []string{store.OperationFailedEvent}})
+		s.ok(err)
+		if len(page) != 1 || !strings.Contains(string(page[0].Data), `"code":"batch_stopped"`) {
+			t.Errorf("told %+v", page)
+		}
+		s.tasks.does = succeeds
+		next, err := s.records.Retry(s.Context(), kept, chain.Actor{Name: "eve"}, "again")
+		s.ok(err)
+		_, err = s.engine.Start(s.Context(), next)
+		s.ok(err)
+		s.settle()
+		if kept = s.stands(o.ID, broker.OperationSucceeded, 2, ""); len(s.tasks.all) != 3 || kept.Batch != 2 {
+			t.Errorf("%d tasks, batch %d", len(s.tasks.all), kept.Batch)
+		}
+	})
+}
+
 func TestARetryGoesOnWithTheSamePlan(t *testing.T) {
 	each(t, func(s *site) {
 		s.tasks.does = fails

@@ -21,6 +21,7 @@ type Order struct {
 	Project     broker.Project    // zero: an operation of the platform
 	Allocation  broker.Allocation // of a project's operation
 	Node        broker.Node       // of an operation of the platform
+	Batches     broker.OperationBatches
 	RequestedBy string
 	Role        string
 	Reason      string
@@ -28,13 +29,13 @@ type Order struct {
 }
 
 // New checks an order and makes its operation, which nothing has stored yet. Codes: those of plan.Make,
-// operation.Fit and the policy, operation_target_kind.
+// operation.Fit and the policy, operation_target_kind, operation_too_large.
 func (r *Records) New(ctx context.Context, w Order) (broker.Operation, error) {
 	d := w.Definition
 	o := broker.Operation{
 		ID: broker.NewTenantID(broker.OperationPrefix, r.DB.Now()), Operation: d.ID(), DefinitionDigest: d.Digest(),
 		OrganisationID: w.Project.OrganisationID, ProjectID: w.Project.ID, RequestedBy: w.RequestedBy, Reason: w.Reason,
-		Safety: d.Safety, Requires: d.Requires, IdempotencyKey: w.Key,
+		Safety: d.Safety, Requires: d.Requires, IdempotencyKey: w.Key, Batches: w.Batches,
 		Target: broker.TargetNode, TargetID: w.Node.ID, Site: w.Node.Site, NodeIDs: []string{w.Node.ID}, Trigger: broker.TriggerAdmin,
 	}
 	if a := w.Allocation; a.ID != "" {
@@ -44,6 +45,10 @@ func (r *Records) New(ctx context.Context, w Order) (broker.Operation, error) {
 		o.Trigger = broker.TriggerTenant
 	}
 	o.CorrelationID = o.ID
+	if len(o.NodeIDs) > broker.MostOperationNodes {
+		return o, broker.Errorf(broker.Refused, "operation_too_large", "cannot carry out %s on %d nodes: an operation has %d at most", d.ID(),
+			len(o.NodeIDs), broker.MostOperationNodes)
+	}
 	if !slices.Contains(d.Targets, string(o.Target)) {
 		return o, broker.Errorf(broker.Refused, "operation_target_kind", "cannot carry out %s on a target of kind %s (its kinds: %s)", d.ID(),
 			o.Target, strings.Join(d.Targets, ", "))
