@@ -188,14 +188,16 @@ func startedAgain(s *site) {
 // reboot restarts the guest and returns once the guest answers.
 func (s *site) reboot() {
 	s.t.Helper()
-	before := s.root("cat", "/proc/sys/kernel/random/boot_id")
+	before := s.bootID()
 	if err := errors.Join(s.guest.Reboot(s.ctx), s.guest.WaitSSH(s.ctx)); err != nil {
 		s.t.Fatal(err)
 	}
-	if now := s.root("cat", "/proc/sys/kernel/random/boot_id"); now == before {
+	if s.bootID() == before {
 		s.t.Fatal("it is the same boot")
 	}
 }
+
+func (s *site) bootID() string { return s.root("cat", "/proc/sys/kernel/random/boot_id") }
 
 func uninstalled(s *site) {
 	s.hostler("node", "retire", node, "--yes", "--wait", "--reason", "end of its lease")

@@ -10,8 +10,6 @@ import (
 	"time"
 )
 
-func (s *site) bootID() string { return s.root("cat", "/proc/sys/kernel/random/boot_id") }
-
 // bootsAgain waits until the guest's boot id differs from before.
 func (s *site) bootsAgain(before string) {
 	s.t.Helper()

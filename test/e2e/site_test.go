@@ -50,6 +50,7 @@ var longest = []string{
 	"TestABareMachineIsOnboardedAndTellsNoSecret",
 	"TestAFirstBootTriesUntilItIsThrough",
 	"TestANodeIsStartedAgainAndUninstalled",
+	"TestAnOperationRunsOverARestartAndLeavesNoSecret",
 	"TestInTroubleATaskEndsOnceInATrueState",
 	"TestABareNode",
 	"TestTerminalsOfANode",

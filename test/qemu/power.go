@@ -50,15 +50,22 @@ func (g *Guest) Kill() error {
 // Again boots a killed guest from its own disks, as the same machine.
 func (g *Guest) Again(ctx context.Context) error { return g.start(ctx) }
 
-// Reboot reboots the guest as a user would, and returns once the firmware starts again. The guest
+// Reboot reboots the guest as a user would, and returns once the firmware starts again.
+func (g *Guest) Reboot(ctx context.Context) error {
+	return g.RebootAfter(ctx, func() error { _, _ = g.Run(ctx, "systemctl", "reboot"); return nil })
+}
+
+// RebootAfter does what makes the guest reboot, and returns once the firmware starts again. The guest
 // starts in a new QEMU: an old QEMU with the translated code of a whole system searches that code
 // at each write over it, and the second kernel overwrites all of the first. That would take as long
 // as the boot.
-func (g *Guest) Reboot(ctx context.Context) error {
+func (g *Guest) RebootAfter(ctx context.Context, do func() error) error {
 	if err := g.monitor.execute(ctx, "set-action", map[string]string{"reboot": "shutdown"}, nil); err != nil {
 		return err
 	}
-	_, _ = g.Run(ctx, "systemctl", "reboot")
+	if err := do(); err != nil {
+		return err
+	}
 	g.hangUp()
 	select {
 	case <-g.alive.Done():
