@@ -164,9 +164,12 @@ func (e *Engine) cause(err error) error {
 	return err
 }
 
-// denial says why an answer does not permit; empty: it permits.
+// denial says why an answer does not permit; empty: it permits. An OPA that keeps a log of its decisions gives
+// each answer an id.
 func denial(raw []byte) string {
 	var answer struct {
+		DecisionID string `json:"decision_id"`
+
 		Result *struct {
 			Allow *bool `json:"allow"`
 		} `json:"result"`

@@ -152,7 +152,8 @@ func TestOnlyTheExactAnswerPermits(t *testing.T) {
 		`{"result": {"allow": 1}}`,
 		`{"result": {"allow": true, "deny": ["too large"]}}`,
 		`{"result": {"allow": true}, "warning": {"code": "api_usage_warning", "message": "'input' key missing from the request"}}`,
-		`{"decision_id": "b84cf736-213c-4932-a8e4-bb5c648f1b4d", "result": {"allow": true}}`,
+		`{"decision_id": "b84cf736-213c-4932-a8e4-bb5c648f1b4d"}`,
+		`{"decision_id": true, "result": {"allow": true}}`,
 		`{"result": {"allow": false}, "result": {"allow": true}}`,
 		`{"result": {"allow": false, "allow": true}}`,
 		`{"Result": {"allow": true}}`,
@@ -170,7 +171,10 @@ func TestOnlyTheExactAnswerPermits(t *testing.T) {
 			t.Errorf("%s: an engine that denies is in trouble: %+v", body, trouble)
 		}
 	}
-	for _, body := range []string{allowed, ` {"result" : {"allow":true}} ` + "\n"} {
+	for _, body := range []string{
+		allowed, ` {"result" : {"allow":true}} ` + "\n",
+		`{"decision_id": "b84cf736-213c-4932-a8e4-bb5c648f1b4d", "result": {"allow": true}}`,
+	} {
 		w.now = w.now.Add(time.Minute)
 		w.opa.says(http.StatusOK, body)
 		if code := w.code(facts()); code != "" {
