@@ -436,6 +436,25 @@ func TestAFailedCanaryStopsTheBatches(t *testing.T) {
 	})
 }
 
+// A run may give a node tasks of other types. They are not its operation's.
+func TestTasksOfOtherTypesAreNotTheOperations(t *testing.T) {
+	each(t, func(s *site) {
+		for _, typ := range []string{"node.diagnostics", operation.TaskType, "node.task_probe"} {
+			_, _, err := s.db.InsertTask(s.Context(), broker.System, broker.Task{
+				ID: "t-" + typ, NodeID: "n-2", NodeEpoch: s.node("n-2").Epoch, Type: typ, Version: 1, Class: taskcatalog.ClassMutating,
+				Lane: taskcatalog.LaneExclusive, Params: []byte(`{}`), Envelope: []byte(typ), EnvelopeDigest: "sha256:" + typ, KeyID: "k1",
+				Nonce: "nonce", IssuedAt: s.db.Now(), NotAfter: s.db.Now().Add(time.Hour), CorrelationID: "op-1-1",
+			})
+			s.ok(err)
+		}
+		all, err := s.records.Tasks(s.Context(), "n-2", "op-1-1")
+		s.ok(err)
+		if len(all) != 1 || all[0].ID != "t-operation.run" {
+			t.Errorf("%+v", all)
+		}
+	})
+}
+
 func TestARetryGoesOnWithTheSamePlan(t *testing.T) {
 	each(t, func(s *site) {
 		s.tasks.does = fails
