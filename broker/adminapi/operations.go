@@ -7,6 +7,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
@@ -116,14 +117,21 @@ func operationError(err error, projectID string) error {
 // embedded structs with unexported names.
 type OperationPageInput struct {
 	Status    string `query:"status" maxLength:"200" doc:"one or more statuses, separated by commas"`
-	Operation string `query:"operation" maxLength:"70" doc:"only executions of this definition, such as model.artifact.stage@v1"`
-	Cursor    string `query:"cursor" maxLength:"64"`
-	Limit     int    `query:"limit" minimum:"0" maximum:"1000"`
+	Operation string `query:"operation" maxLength:"70" doc:"only executions of this definition, such as model.artifact.stage@v1, or of all versions, such as model.artifact.stage"`
+
+	Allocation string    `query:"allocation" maxLength:"64" doc:"only operations on this allocation"`
+	From       time.Time `query:"from" doc:"only operations that were requested at this time or later"`
+	To         time.Time `query:"to" doc:"only operations that were requested before this time"`
+	Cursor     string    `query:"cursor" maxLength:"64"`
+	Limit      int       `query:"limit" minimum:"0" maximum:"1000"`
 }
 
 // filter is the page of the operations of a project (empty: all). Code: status_unknown.
 func (in OperationPageInput) filter(projectID string) (f store.OperationFilter, err error) {
-	f = store.OperationFilter{ProjectID: projectID, Operation: in.Operation, After: in.Cursor, Limit: pageLimit(in.Limit)}
+	f = store.OperationFilter{
+		ProjectID: projectID, Operation: in.Operation, AllocationID: in.Allocation, From: in.From, To: in.To, After: in.Cursor,
+		Limit: pageLimit(in.Limit),
+	}
 	for name := range strings.SplitSeq(in.Status, ",") {
 		if name == "" {
 			continue

@@ -273,7 +273,10 @@ func TestAProjectRunsAnOperationOnItsAllocation(t *testing.T) {
 	if got := servertest.Must[api.PlatformOperation](t, b, http.MethodGet, "/operations/"+made.ID, nil); len(got.NodeIDs) != 1 || got.NodeIDs[0] != nodes[0].NodeID || got.RunID != made.ID+"-2" {
 		t.Errorf("%+v", got)
 	}
-	for _, list := range []string{mine.operations(), mine.operations() + "?status=succeeded", mine.operations() + "?operation=" + readiness, path} {
+	for _, list := range []string{
+		mine.operations(), mine.operations() + "?status=succeeded", mine.operations() + "?operation=" + readiness,
+		mine.operations() + "?operation=runtime.readiness.verify&allocation=" + mine.held.ID + "&from=" + made.RequestedAt.Format(time.RFC3339Nano), path,
+	} {
 		if a := b.Ask(t, viewer, http.MethodGet, list, nil); !strings.Contains(string(a.Body), made.ID) || strings.Contains(string(a.Body), nodes[0].NodeID) {
 			t.Errorf("GET %s: %s", list, a.Body)
 		}

@@ -62,6 +62,12 @@ func (a *API) listOperations(ctx context.Context, in *operationsInput) (*api.Pla
 			return nil, err
 		}
 		projectID = p.ID
+	} else if in.Allocation != "" { // the index of operations begins with the project
+		found, err := a.anyAllocation(ctx, in.Allocation)
+		if err != nil {
+			return nil, err
+		}
+		projectID = found.ProjectID
 	}
 	f, err := in.filter(projectID)
 	if err != nil {

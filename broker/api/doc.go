@@ -120,7 +120,7 @@
 //	POST   /reservations                        ReservationCreate → PlatformReservation (201)
 //	GET    /reservations/{reservation}          PlatformReservation
 //	POST   /reservations/{reservation}/end      ReasonBody → PlatformReservation
-//	GET    /projects/{project}/operations       OperationList     ?status= &operation= &cursor= &limit=
+//	GET    /projects/{project}/operations       OperationList     ?status= &operation= &allocation= &from= &to= &cursor= &limit=
 //	POST   /projects/{project}/operations       OperationCreate → Operation (201)
 //	POST   /projects/{project}/operations/plan  OperationCreate → OperationPlan (nothing begins)
 //	GET    /projects/{project}/operations/{operation}       Operation

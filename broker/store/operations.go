@@ -74,18 +74,32 @@ func (db *DB) ProjectOperation(ctx context.Context, projectID, id string) (broke
 
 // OperationFilter selects operations; an empty field adds no condition.
 type OperationFilter struct {
-	ProjectID, Operation string
-	Statuses             []broker.OperationStatus
-	Sites                []string // nil: all
-	After                string   // cursor: the id of the last operation of the previous page
-	Limit                int      // 0: 100
+	ProjectID    string
+	Operation    string // a definition, or a type: then of any version
+	AllocationID string // name the project, too: no index begins with the allocation
+	Statuses     []broker.OperationStatus
+	From, To     time.Time // of the request; To is exclusive
+	Sites        []string  // nil: all
+	After        string    // cursor: the id of the last operation of the previous page
+	Limit        int       // 0: 100
 }
 
 // Operations returns a page without plans, newest first, and the cursor of the next page ("" at the end).
 func (db *DB) Operations(ctx context.Context, f OperationFilter) (page []broker.Operation, next string, err error) {
 	var w sqlkit.Where
 	w.Equal("project_id", f.ProjectID)
-	w.Equal("operation", f.Operation)
+	if strings.Contains(f.Operation, "@") {
+		w.Equal("operation", f.Operation)
+	} else if f.Operation != "" {
+		ofType(&w, f.Operation)
+	}
+	w.Equal("allocation_id", f.AllocationID)
+	if !f.From.IsZero() {
+		w.Add("requested_at >= ?", sqlkit.Micros(f.From))
+	}
+	if !f.To.IsZero() {
+		w.Add("requested_at < ?", sqlkit.Micros(f.To))
+	}
 	sqlkit.In(&w, "status", f.Statuses)
 	if f.Sites != nil {
 		sqlkit.In(&w, "site", append([]string{""}, f.Sites...))
@@ -104,6 +118,11 @@ func (db *DB) Operations(ctx context.Context, f OperationFilter) (page []broker.
 		page, next = page[:limit], page[limit-1].ID
 	}
 	return page, next, err
+}
+
+// ofType selects the versions of a type. LIKE would take the underscores of a name for any character.
+func ofType(w *sqlkit.Where, name string) {
+	w.Add("substr(operation, 1, ?) = ?", len(name)+1, name+"@")
 }
 
 // requestOperation stores an operation, in the transaction that starts its run.
@@ -152,8 +171,11 @@ func (t *tx) roomFor(ctx context.Context, o broker.Operation) error {
 	}
 	name, _, _ := strings.Cut(o.Operation, "@")
 	var live int64
-	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM operations WHERE project_id = $1 AND ended_at = 0 AND operation LIKE $2`,
-		o.ProjectID, name+"@%").Scan(&live); err != nil || live < o.MostRunning {
+	var w sqlkit.Where
+	w.Add("project_id = ?", o.ProjectID)
+	w.Add("ended_at = 0")
+	ofType(&w, name)
+	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM operations`+w.String(), w.Args...).Scan(&live); err != nil || live < o.MostRunning {
 		return err
 	}
 	return broker.Errorf(broker.Refused, "operation_concurrency_denied",

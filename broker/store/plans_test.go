@@ -72,7 +72,14 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 			must(db.UsageTotals(ctx, f))(t)
 		}
 	}
-	for _, f := range []store.OperationFilter{{ProjectID: "p-1"}, {ProjectID: "p-1", After: "op-1"}, {After: "op-1"}} {
+	for _, f := range []store.OperationFilter{
+		{ProjectID: "p-1"},
+		{ProjectID: "p-1", After: "op-1"},
+		{After: "op-1"},
+		{ProjectID: "p-1", AllocationID: "alc-1"},
+		{ProjectID: "p-1", Operation: "demo.look", From: now, To: now},
+		{Statuses: []broker.OperationStatus{broker.OperationFailed}, From: now, To: now},
+	} {
 		mustPage(db.Operations(ctx, f))(t)
 	}
 	refused(t, second(db.ProjectOperation(ctx, "p-1", "op-1")), "operation_not_found")

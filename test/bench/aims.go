@@ -75,6 +75,10 @@ var aims = []aim{
 	{what: "100 onboardings at once: stages", pkg: hallPkg, benchmark: onboardings + "100", unit: "stages/s", shown: "/s"},
 	{what: "1,000 onboardings at once: stages", pkg: hallPkg, benchmark: onboardings + "1000", unit: "stages/s", shown: "/s"},
 	{what: "10,000 onboardings at once: stages", pkg: hallPkg, benchmark: onboardings + "10000", unit: "stages/s", shown: "/s"},
+	{
+		what: "1,000 operations at once, SQLite: time of one", pkg: "broker/operation/records", benchmark: "OperationsAtOnce",
+		unit: "times-of-100", shown: "times that of 100 at once", atMost: 2,
+	},
 	{what: "200 terminals at once: memory of each", pkg: programPkg, benchmark: terminals, unit: "KiB/session(after-typing)", shown: "KiB"},
 	{what: "200 terminals at once: echo, p50", pkg: programPkg, benchmark: terminals, unit: "ms-echo-p50", shown: "ms"},
 	{what: "200 terminals at once: echo, p99", pkg: programPkg, benchmark: terminals, unit: "ms-echo-p99", shown: "ms"},

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"time"
 
 	"github.com/hostler/hostler/broker/api"
 )
@@ -12,11 +13,14 @@ import (
 // OperationFilter narrows a list of operations; empty fields narrow nothing.
 type OperationFilter struct {
 	Status    string // one or more, separated by commas
-	Operation string // a definition with its version
+	Operation string // a definition with its version, or a type: of any version
+
+	Allocation string    // an id
+	From, To   time.Time // of the request; To is exclusive
 }
 
 func (f OperationFilter) query() url.Values {
-	return query("status", f.Status, "operation", f.Operation)
+	return query("status", f.Status, "operation", f.Operation, "allocation", f.Allocation, "from", timestamp(f.From), "to", timestamp(f.To))
 }
 
 // RunOperation begins an operation of a project on an allocation of its own.

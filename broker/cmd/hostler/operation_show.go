@@ -53,13 +53,20 @@ func operationProjectFlag(c *cobra.Command, project *string) {
 
 func operationListCommand(a *app) *cobra.Command {
 	var f client.OperationFilter
-	var project string
+	var project, from, to string
 	c := &cobra.Command{
 		Use: "list", Short: "list operations, newest first", Args: exactly(),
 		Long: `List the operations of a project. With a token of the platform list those of all
 projects and of the platform, or with --project those of one project.`,
-		Example: "  hostler operation list\n  hostler operation list --project acme/lab --status failed,canceled",
-		RunE: func(c *cobra.Command, _ []string) error {
+		Example: "  hostler operation list\n  hostler operation list --project acme/lab --status failed,canceled\n" +
+			"  hostler operation list --operation model.artifact.stage --from 24h",
+		RunE: func(c *cobra.Command, _ []string) (err error) {
+			if f.From, err = a.timeFlag("from", from); err != nil {
+				return err
+			}
+			if f.To, err = a.timeFlag("to", to); err != nil {
+				return err
+			}
 			remote, err := a.connect()
 			if err != nil {
 				return err
@@ -91,7 +98,10 @@ projects and of the platform, or with --project those of one project.`,
 	}
 	operationProjectFlag(c, &project)
 	c.Flags().StringVar(&f.Status, "status", "", "only of these statuses, separated by commas: queued, running, succeeded, failed, canceled")
-	c.Flags().StringVar(&f.Operation, "operation", "", "only executions of this `DEFINITION`, such as model.artifact.stage@v1")
+	c.Flags().StringVar(&f.Operation, "operation", "", "only executions of this `DEFINITION`, such as model.artifact.stage@v1, or of all its versions")
+	c.Flags().StringVar(&f.Allocation, "allocation", "", "only operations on this `ALLOCATION`")
+	c.Flags().StringVar(&from, "from", "", "requested at this `TIME` or later: 2006-01-02, 2006-01-02T15:04:05Z, or an age such as 24h")
+	c.Flags().StringVar(&to, "to", "", "requested before this `TIME`")
 	return c
 }
 

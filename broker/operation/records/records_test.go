@@ -52,7 +52,7 @@ func parsed(t testing.TB, change ...string) *definition.Definition {
 
 // site is a broker over the real store, with two projects and active nodes. Tasks are a stand-in.
 type site struct {
-	*testing.T
+	testing.TB
 	db      *store.DB
 	clock   *storetest.Clock
 	records *Records
@@ -156,7 +156,7 @@ func (s *site) received(o broker.Operation) statement.Receipt {
 
 func each(t *testing.T, f func(s *site)) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
-		s := &site{T: t, db: db, clock: clock, records: &Records{DB: db, Queue: taskqueue.New(taskqueue.Config{DB: db, Rand: rand.Reader}), Signer: theKey{}}}
+		s := &site{TB: t, db: db, clock: clock, records: &Records{DB: db, Queue: taskqueue.New(taskqueue.Config{DB: db, Rand: rand.Reader}), Signer: theKey{}}}
 		s.tasks = &tasks{Records: s.records, does: succeeds}
 		classes := chain.Classes{}
 		for _, h := range broker.FailureHandlings {
@@ -634,6 +634,31 @@ func TestListsHaveTheProjectsOwnNewestFirst(t *testing.T) {
 		s.ok(err)
 		if len(page) != 1 || page[0].ID != ids[2] || next != "" {
 			t.Errorf("%d, next %s of %q", len(page), next, ids)
+		}
+		first, err := s.db.Operation(s.Context(), ids[2])
+		s.ok(err)
+		last, err := s.db.Operation(s.Context(), ids[0])
+		s.ok(err)
+		for name, row := range map[string]struct {
+			f    store.OperationFilter
+			want int
+		}{
+			"a definition":           {store.OperationFilter{Operation: "demo.look@v1"}, 3},
+			"another version":        {store.OperationFilter{Operation: "demo.look@v2"}, 0},
+			"a type":                 {store.OperationFilter{Operation: "demo.look"}, 3},
+			"a type of another name": {store.OperationFilter{Operation: "demo.loo"}, 0},
+			"no wildcards":           {store.OperationFilter{Operation: "demo_look"}, 0},
+			"its allocation":         {store.OperationFilter{AllocationID: "alc-1"}, 3},
+			"another allocation":     {store.OperationFilter{AllocationID: "alc-2"}, 0},
+			"from the last on":       {store.OperationFilter{From: last.RequestedAt}, 1},
+			"before the last":        {store.OperationFilter{To: last.RequestedAt}, 2},
+			"between":                {store.OperationFilter{From: first.RequestedAt.Add(time.Second), To: last.RequestedAt}, 1},
+		} {
+			row.f.ProjectID = "p-1"
+			page, _, err := s.db.Operations(s.Context(), row.f)
+			if s.ok(err); len(page) != row.want {
+				s.Errorf("%s: %d operations, want %d", name, len(page), row.want)
+			}
 		}
 		for _, of := range []string{"p-2", "p-none"} {
 			page, _, err = s.db.Operations(s.Context(), store.OperationFilter{ProjectID: of, After: ids[0]})
