@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"strings"
 	"testing"
@@ -52,4 +53,77 @@ func TestAPowerCutDuringAScrubLeavesNoDaemonStopped(t *testing.T) {
 	if got := s.end(cut.ID); got.Outcome != "interrupted" {
 		t.Errorf("the scrub during which the power was cut ended %+v", got)
 	}
+}
+
+// staging brings a large file, with an address that the broker signs.
+const staging = `operation: site.weights.stage
+version: v1
+summary: bring the weights to the node
+backend_type: node_agent
+safety: idle
+targets: [node]
+deadline_seconds: 3600
+inputs:
+  type: object
+  required: [digest]
+  properties:
+    digest: {type: string, pattern: "^sha256:[0-9a-f]{64}$", maxLength: 71}
+artifacts: {sources: ["s3:models"], signature: as_policy, max_bytes: 1073741824}
+steps:
+  - {id: credential, kind: credential.mint, timeout_seconds: 60, attempts: 2, with: {type: s3_read, scope: models/weights}}
+  - id: pull
+    kind: artifact.pull_blob
+    timeout_seconds: 1800
+    attempts: 2
+    with:
+      from: s3
+      source: models/weights/large
+      digest: {from: inputs.digest}
+      root: /srv/models
+      name: large
+      credential: {from: steps.credential}
+  - {id: verify, kind: artifact.verify, timeout_seconds: 600, with: {path: {from: steps.pull}, digest: {from: inputs.digest}}}
+`
+
+// After a power cut in the middle of a large file the node goes on from its last checkpoint: the source
+// sends a part again, and not the whole. The operation ends once, and no address that was signed is left.
+func TestAPullGoesOnAfterAPowerCut(t *testing.T) {
+	// A checkpoint comes every 32 MiB. The source has sent a little more than the node has received.
+	const size, cutAt, again = 200 << 20, 120 << 20, 48 << 20
+	s := newSite(t)
+	s.lasts(20 * time.Minute)
+	s.restore(installed)
+	content := make([]byte, size)
+	if _, err := rand.Read(content); err != nil {
+		t.Fatal(err)
+	}
+	source := s.fileSource(content)
+	s.enrol()
+	write(t, s.Path("key"), rand.Text()+"\n")
+	s.hostler("source-credential", "set", "models", "--source", "s3:models", "--endpoint", "https://"+sourceName, "--region", "eu-1",
+		"--key-id", "AKSITE", "--secret-file", s.Path("key"), "--reason", "our models")
+	s.define("site.weights.stage@v1", staging)
+	o := s.begins("site.weights.stage@v1", map[string]any{"digest": source.digest()})
+	s.awaits(source, "the most of the file", func() bool { return source.sent >= cutAt })
+	if err := errors.Join(s.guest.Unplug(s.ctx), s.guest.Replug(s.ctx), s.guest.WaitSSH(s.ctx)); err != nil {
+		t.Fatal(err)
+	}
+	rows := s.ends(o)
+	if got, want := strings.Join(rows, "\n"), `credential 1 succeeded
+pull 1 failed step_interrupted
+credential 2 succeeded
+pull 2 succeeded
+verify 1 succeeded`; got != want {
+		t.Errorf("the rows are\n%s", got)
+	}
+	if source.sent > size+again || len(source.asked) != 2 || source.asked[0].begin != "" || source.asked[1].begin == "" {
+		t.Errorf("of %d bytes the source sent %d, to %+v", size, source.sent, source.asked)
+	}
+	if got := s.root("sh", "-c", "cd /srv/models; sha256sum large; ls -A"); got != strings.TrimPrefix(source.digest(), "sha256:")+"  large\nlarge" {
+		t.Errorf("on the node is %s", got)
+	}
+	for _, r := range source.asked {
+		s.holdsNowhere("in the end", r.signature)
+	}
+	s.hostler("audit", "verify")
 }

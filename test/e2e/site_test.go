@@ -46,6 +46,7 @@ var longest = []string{
 	"TestDisksAreErasedAndTheWrongOnesAreLeftAlone",
 	"TestANodeGoesFromAnOlderAgentToNewerOnes",
 	"TestANodeIsJudgedAndCleaned",
+	"TestAPullGoesOnAfterAPowerCut",
 	"TestANodeGoesFromTenantToTenant",
 	"TestABareMachineIsOnboardedAndTellsNoSecret",
 	"TestAFirstBootTriesUntilItIsThrough",
