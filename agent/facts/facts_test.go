@@ -137,7 +137,7 @@ func TestGPUsAreCountedThatAreOnTheBusAndAnswer(t *testing.T) {
 		want        string
 	}{
 		{8, 0, "8"}, {8, 8, "8"}, {8, 7, "7"}, {1, 1, "1"}, {2, 16, "2"}, // a library may list the parts of a GPU
-		{0, 0, "0"},
+		{0, 0, "0"}, {0, 8, "8"}, // of a class that is not known
 	} {
 		f := taskcatalog.Facts{PCI: []taskcatalog.PCIDevice{{Address: other, Vendor: "1e52", Class: "120000"}, {Vendor: "1a03", Class: "030000"}}}
 		for range c.bus {

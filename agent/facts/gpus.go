@@ -64,7 +64,8 @@ func GPUKeys(f taskcatalog.Facts, vendor string) map[string]string {
 }
 
 // count is how many GPUs of a vendor are there: those on the bus, or those that the vendor's library
-// lists, if it lists fewer. A GPU that has stopped answering may still be on the bus.
+// lists, if it lists fewer. A GPU that has stopped answering may still be on the bus. Where one of the two has
+// none, the other counts: without a driver nothing is listed, and a GPU may have a class on the bus that is not known.
 func count(f taskcatalog.Facts, vendor string) int {
 	onBus, listed := 0, 0
 	for _, d := range f.PCI {
@@ -77,8 +78,8 @@ func count(f taskcatalog.Facts, vendor string) int {
 			listed++
 		}
 	}
-	if listed == 0 {
-		return onBus
+	if onBus == 0 || listed == 0 {
+		return max(onBus, listed)
 	}
 	return min(onBus, listed)
 }
