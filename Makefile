@@ -11,7 +11,7 @@ export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
 export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
 PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler bin/hostler-verify
 
-.PHONY: help build try demo demo-allocation demo-onboarding demo-reimage demo-update demo-terminal test race test-vault test-cosign sim e2e e2e-all lint fuzz fleet bench bench-docs bench-update bench-terminal chaos upgrade maassim package clean setup-build setup-test setup-guest
+.PHONY: help build try demo demo-allocation demo-onboarding demo-reimage demo-update demo-terminal test race test-vault test-cosign test-objectstores sim e2e e2e-all lint fuzz fleet bench bench-docs bench-update bench-terminal chaos upgrade maassim package clean setup-build setup-test setup-guest
 help:
 	@echo 'make build     the four programs in bin/'
 	@echo 'make try       a turnover up to its certificate, in a minute: a simulated node, no guest, no root; it stays up until Ctrl-C'
@@ -27,6 +27,7 @@ help:
 	@echo 'make maassim   a simulated MAAS region on loopback, to play with (ARGS=--help)'
 	@echo 'make test-vault  the secrets tests against a real Vault, built from its source (the first time: 600 MB of modules, 17 minutes of CPU)'
 	@echo 'make test-cosign  signatures of releases, with cosign itself, built from its source (the first time: 2 GB of modules, 4 minutes of CPU)'
+	@echo 'make test-objectstores  pulls from stand-ins of S3 and Google, built from their source (the first time: 1 minute of CPU)'
 	@echo 'make sim N=10000  that many seeds of the simulations of onboardings, turnovers and allocations (FIRST=0), 500 of which make test plays'
 	@echo 'make fleet N=1000  a broker and so many simulated nodes on loopback, with how they do (ARGS=--help: what goes wrong)'
 	@echo 'make chaos     three brokers on a PostgreSQL, 500 nodes, operators and onboardings through ten minutes of faults (FOR=10m), and what held; as root'
@@ -107,6 +108,11 @@ test-vault:
 test-cosign: setup-test
 	cd test/cosign && $(GO) build -o ../../bin/cosign .
 	HOSTLER_COSIGN=$(CURDIR)/bin/cosign $(GO) test -count=1 -v -run '^Test(WhatCosign|CosignBelieves|WhatWasAltered)' ./test/registry
+
+# And for stand-ins of object stores: what a node pulls from servers that others have written.
+test-objectstores:
+	$(GO) build -modfile=test/objectstores/stores.mod -o bin/objectstores test/objectstores/serve.go
+	HOSTLER_OBJECT_STORES=$(CURDIR)/bin/objectstores $(GO) test -count=1 -v -run '^TestAFileComesFromTheStandIns' ./agent/steps
 
 e2e: setup-guest setup-test build package
 	$(GO) test -tags e2e -count=1 -timeout 45m -p 1 -v ./test/qemu ./packaging ./test/e2e
