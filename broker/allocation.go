@@ -34,6 +34,9 @@ const AllocationKeysRefused = "ssh_keys_refused"
 // AllocationImageNotInstalled is the code of an allocation that failed because a node did not get its image.
 const AllocationImageNotInstalled = "image_not_installed"
 
+// AllocationBeginOperation is the code of an allocation that failed because the operation of its begin did not end well.
+const AllocationBeginOperation = "begin_operation_failed"
+
 // Failure describes a failure to the tenant, with the next action. Empty: nothing failed.
 func (a Allocation) Failure() string {
 	switch {
@@ -41,6 +44,8 @@ func (a Allocation) Failure() string {
 		return "the SSH server of a node accepts none of the keys, and the allocation holds no node (ask again with a key of another type, such as ssh-ed25519, or with a longer RSA key)"
 	case a.Status == AllocationFailed && a.Code == AllocationImageNotInstalled:
 		return "the image could not be installed on the nodes, and the allocation holds none (ask again, or without an image; if that fails too, tell the platform's operators the id and the code)"
+	case a.Status == AllocationFailed && a.Code == AllocationBeginOperation:
+		return "the operation that runs when an allocation begins did not end well, and the allocation holds no node (hostler operation list shows it; ask again, and if that fails too, tell the platform's operators the id and the code)"
 	case a.Status == AllocationFailed:
 		return "the nodes could not be made ready, and the allocation holds none (ask again; if that fails too, tell the platform's operators the id and the code)"
 	case a.Status == AllocationReleaseFailed:

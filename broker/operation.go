@@ -93,6 +93,8 @@ type OperationTrigger string
 const (
 	TriggerAdmin  OperationTrigger = "admin"          // a person of the platform
 	TriggerTenant OperationTrigger = "tenant_request" // a member of the project
+	TriggerBegin  OperationTrigger = "allocation_provision"
+	TriggerEnd    OperationTrigger = "allocation_release"
 )
 
 // OperationPrefix begins the ids of operations.

@@ -23,6 +23,7 @@ type Project struct {
 	CreatedAt                time.Time
 	EndedAt                  time.Time // zero: live
 	Placement                ProjectPlacement
+	Bindings                 OperationBindings // where the SKU of an allocation names none
 }
 
 // Place returns the place of the project.

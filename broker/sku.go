@@ -28,7 +28,9 @@ type SKU struct {
 	// as far as the DPU permits.
 	DPUDisks bool
 	// Offer is not part of the state of runs, which keep the SKU that they began with.
-	Offer     Offer `json:"-"`
+	Offer Offer `json:"-"`
+	// Bindings are, like the offer, not part of the state of runs.
+	Bindings  OperationBindings `json:"-"`
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }

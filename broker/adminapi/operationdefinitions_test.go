@@ -46,7 +46,9 @@ func listedDefinitions(t testing.TB, b *servertest.Broker, query string) string 
 	return strings.Join(all, ", ")
 }
 
-const shippedDefinitions = "gpu.host.bootstrap@v1 active, model.artifact.stage@v1 active, runtime.readiness.verify@v1 active"
+const shippedDefinitions = "allocation.identity.revoke@v1 active, allocation.runtime.deprovision@v1 active, " +
+	"allocation.runtime.provision@v1 active, gpu.host.bootstrap@v1 active, model.artifact.stage@v1 active, " +
+	"node.reclaim.verify@v1 active, runtime.readiness.verify@v1 active"
 
 // A definition goes from a file to retired, and each move is on record with its reason.
 func TestADefinitionIsPushedActivatedDeprecatedAndRetired(t *testing.T) {

@@ -262,23 +262,19 @@ func (a *API) onOperation(
 	return &out, nil
 }
 
-// cancelOperationOf asks for the end of an operation. One that has ended stays as it is. The tasks are withdrawn
-// at once: the operation's run does that, too, and may be held by a freeze of its site.
+// cancelOperationOf asks for the end of an operation. One that has ended stays as it is.
 func (a *API) cancelOperationOf(ctx context.Context, o broker.Operation, reason string) (broker.Operation, error) {
-	o, err := a.c.DB.CancelOperation(ctx, callerOf(ctx).actor(), o.ID, taskcatalog.Clean(reason, 500))
-	if err != nil || o.Status.Ended() {
-		return o, err
-	}
-	for _, node := range o.NodeIDs {
-		if _, err := a.c.Operations.Withdraw(ctx, node, o.RunID, "operation "+o.ID+" was cancelled"); err != nil {
-			return o, err
-		}
-	}
-	return o, nil
+	return a.c.Operations.Cancel(ctx, callerOf(ctx).actor(), o.ID, taskcatalog.Clean(reason, 500))
 }
 
-// retryOperationOf begins the next attempt of an operation.
+// retryOperationOf begins the next attempt of an operation. An allocation tries its own operation again itself, before
+// the account ends.
 func (a *API) retryOperationOf(ctx context.Context, o broker.Operation, reason string) (broker.Operation, error) {
+	if o.Trigger.Bound() {
+		return o, broker.Errorf(broker.Refused, "operation_bound",
+			"cannot retry operation %s: it belongs to allocation %s (ask for nodes again, or release the allocation again if its release failed)", o.ID,
+			o.AllocationID)
+	}
 	s, err := a.c.Operations.Retry(ctx, o, a.orderedBy(ctx), taskcatalog.Clean(reason, 500))
 	if err != nil {
 		return o, a.countDenial(err)

@@ -107,6 +107,7 @@ func projectView(ctx context.Context) func(broker.Project) api.Project {
 	ofPlatform := callerOf(ctx).Place.OfPlatform()
 	return func(p broker.Project) api.Project {
 		out := api.Project{ID: p.ID, OrganisationID: p.OrganisationID, Name: p.Name, CreatedAt: p.CreatedAt, EndedAt: timeOrNull(p.EndedAt)}
+		out.OnBegin, out.OnEnd = boundResource(p.Bindings.OnBegin), boundResource(p.Bindings.OnEnd)
 		if ofPlatform {
 			out.Placement = &api.ProjectPlacement{PlacementOrder: string(p.Placement.Order), NodeLabels: p.Placement.NodeLabels}
 		}

@@ -134,6 +134,7 @@ var routes = []route{
 	{get, "/projects", viewer.or(projectViewer, atOwnPlace), "list-projects", "list projects", jsonRoute((*API).listProjects)},
 	{get, "/projects/{project}", viewer.or(projectViewer, atProject), "show-project", "show a project", jsonRoute((*API).showProject)},
 	{edit, "/projects/{project}", admin, "update-project", "change which nodes a project is given", jsonRoute((*API).updateProject)},
+	{edit, "/projects/{project}/operation-bindings", admin.or(projectAdmin, atProject), "bind-project-operations", "change which operations run by themselves on a project's allocations", jsonRoute((*API).bindProject)},
 	{post, "/projects/{project}/end", admin.or(tenantAdmin, atProject), "end-project", "end a project without members", jsonRoute((*API).endProject)},
 	{get, "/projects/{project}/members", viewer.or(projectViewer, atProject), "list-project-members", "list the members of a project", jsonRoute((*API).listProjectMembers)},
 	{post, "/projects/{project}/members", admin.or(projectAdmin, atProject), "add-project-member", "add a member to a project", jsonRoute((*API).addProjectMember)},

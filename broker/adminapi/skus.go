@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/hostler/hostler/broker"
@@ -43,6 +44,9 @@ func (a *API) createSKU(ctx context.Context, in *createSKUInput) (*api.SKU, erro
 	if err != nil {
 		return nil, err
 	}
+	if err := a.checkBindings(ctx, broker.Place{}, c.OnBegin, c.OnEnd); err != nil {
+		return nil, err
+	}
 	s, err := a.c.DB.CreateSKU(withReason(ctx, c.Reason), callerOf(ctx).actor(), skuOf(c))
 	if err != nil {
 		return nil, err
@@ -57,8 +61,11 @@ type updateSKUInput struct {
 }
 
 func (a *API) updateSKU(ctx context.Context, in *updateSKUInput) (*api.SKU, error) {
-	said, err := in.Body.over(api.SKUConfig{}) // only for the reason
+	said, err := in.Body.over(api.SKUConfig{}) // what the request itself says
 	if err != nil {
+		return nil, err
+	}
+	if err := a.checkBindings(ctx, broker.Place{}, said.OnBegin, said.OnEnd); err != nil {
 		return nil, err
 	}
 	s, err := a.c.DB.UpdateSKU(ctx, callerOf(ctx).actor(), in.SKU, taskcatalog.Clean(said.Reason, 500), func(s *broker.SKU) error {
@@ -71,6 +78,8 @@ func (a *API) updateSKU(ctx context.Context, in *updateSKUInput) (*api.SKU, erro
 				"cannot change SKU %s: allowed_counts %v count nodes of a baremetal SKU, and GPUs of a gpu_slice SKU (give allowed_counts with the shape)",
 				s.ID, c.AllowedCounts)
 		}
+		// Inputs belong to the operation that they were given with.
+		c.OnBegin, c.OnEnd = cmp.Or(said.OnBegin, c.OnBegin), cmp.Or(said.OnEnd, c.OnEnd)
 		created := s.CreatedAt
 		*s = skuOf(c)
 		s.CreatedAt = created
@@ -89,7 +98,8 @@ func skuOf(c api.SKUConfig) broker.SKU {
 		GPUMemoryBytes: c.GPUMemoryBytes, NICs: c.NICs,
 		BootDisk:    broker.BootDiskRule{Pattern: c.BootDisk.Pattern, Pick: broker.BootDiskPick(c.BootDisk.Pick)},
 		GPUSettings: c.GPUSettings, ScrubFloor: broker.ScrubFloor(c.ScrubFloor), DPUDisks: c.DPUDisks,
-		Offer: broker.Offer{Shape: broker.SKUShape(c.Shape), AllowedCounts: c.AllowedCounts, Sites: c.Sites, Images: c.Images},
+		Offer:    broker.Offer{Shape: broker.SKUShape(c.Shape), AllowedCounts: c.AllowedCounts, Sites: c.Sites, Images: c.Images},
+		Bindings: broker.OperationBindings{OnBegin: boundOf(c.OnBegin), OnEnd: boundOf(c.OnEnd)},
 	}
 }
 
@@ -100,6 +110,7 @@ func skuConfig(s broker.SKU) api.SKUConfig {
 		BootDisk:    api.BootDiskRule{Pattern: s.BootDisk.Pattern, Pick: string(s.BootDisk.Pick)},
 		GPUSettings: s.GPUSettings, ScrubFloor: api.ScrubFloor(s.ScrubFloor), DPUDisks: s.DPUDisks,
 		Shape: string(s.Offer.Shape), AllowedCounts: s.Offer.AllowedCounts, Sites: s.Offer.Sites, Images: s.Offer.Images,
+		OnBegin: boundResource(s.Bindings.OnBegin), OnEnd: boundResource(s.Bindings.OnEnd),
 	}
 }
 

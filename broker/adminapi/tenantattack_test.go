@@ -85,6 +85,7 @@ func TestATenantReachesNothingOfAnother(t *testing.T) {
 		"/members/{member}/keys":                     api.SSHKeyAdd{PublicKey: sshKeyLine(t, "eve")},
 		"/projects/{project}/allocations":            mine.asks("h100.8gpu", 1),
 		"/projects/{project}/webhooks":               api.WebhookCreate{URL: r.URL},
+		"/projects/{project}/operation-bindings":     api.ProjectBindings{OnBegin: &api.BoundOperation{Operation: "runtime.readiness.verify@v1"}},
 		"/projects/{project}/operations":             api.OperationCreate{Operation: "runtime.readiness.verify@v1", AllocationID: theirs.held.ID},
 		"/projects/{project}/operations/plan":        api.OperationCreate{Operation: "runtime.readiness.verify@v1", AllocationID: theirs.held.ID},
 

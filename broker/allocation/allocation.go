@@ -2,6 +2,7 @@ package allocation
 
 import (
 	"context"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -80,11 +81,24 @@ type Records interface {
 	HaveImage(ctx context.Context, a broker.Allocation) (map[string]bool, error)
 	// Install begins a reimage of a node with the image of an allocation. waits and codes: as of TurnOver.
 	Install(ctx context.Context, a broker.Allocation, nodeID string) (waits string, err error)
+	// Bound is the operation that the SKU of an allocation names for a trigger, or else its project. If w permits, it is
+	// begun where it was not, and tried again. waits says why none has begun yet. Nil without waits: there is none.
+	// Codes: those of operationrecords.New.
+	Bound(ctx context.Context, a broker.Allocation, t broker.OperationTrigger, w Wish) (o *broker.Operation, waits string, err error)
+	// GiveUp asks for the end of an operation. One that has ended stays as it is.
+	GiveUp(ctx context.Context, operationID, reason string) error
 	// Replaced reports whether a reimage is about to begin in place of one of these runs, which the node's
 	// silence has stopped, or was cancelled for that.
 	Replaced(ctx context.Context, nodeID string, runIDs []string) (bool, error)
 	// Resume lets a stopped run go on. A run that moves or has ended stays unchanged.
 	Resume(ctx context.Context, runID, reason string) error
+}
+
+// Wish says how far an operation of an allocation may begin.
+type Wish struct {
+	Begin bool
+	// Again is a time: an operation that ended before it without success is tried again.
+	Again time.Time
 }
 
 // Account is an allocation's account on a node.
@@ -116,11 +130,15 @@ const (
 	CodeKeyNotFound           = "ssh_key_not_found"
 	CodeKeysRefused           = broker.AllocationKeysRefused
 	CodeImageNotInstalled     = broker.AllocationImageNotInstalled
+	CodeBeginOperation        = broker.AllocationBeginOperation
 	CodeNodeNotReady          = "node_not_ready"
 	CodeProvisioningCancelled = "provisioning_cancelled"
 	CodeCleaningFailed        = "cleaning_failed"
 	CodeReleaseCancelled      = "release_cancelled"
 )
+
+// CodeOperationLate is the failure of an operation that has not ended in time.
+const CodeOperationLate = "operation_late"
 
 // CodeLoginUnproven is the failure of a node that proves a login at no address, or by no key.
 const CodeLoginUnproven = "login_unproven"

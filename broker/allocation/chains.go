@@ -63,6 +63,13 @@ func (c *Chains) Provision() chain.Chain[Work] {
 			}},
 		},
 		{
+			Name: "run_begin", Do: c.in(provisioning, c.runBegin), Undo: c.cancelProvision,
+			About: about("each node: the operation that the SKU or the project names, if one does", "", time.Minute),
+			Rescue: []stage{{
+				Name: "fail_begin", Do: c.in(provisioning, c.failBegin), Retry: again, Then: "run_begin",
+			}},
+		},
+		{
 			Name: "activate", Do: c.in(provisioning, c.activate), Retry: again,
 			About: about("the broker: the allocation is active", "", time.Second),
 		},
@@ -76,6 +83,11 @@ func (c *Chains) Provision() chain.Chain[Work] {
 // Release is the list that takes an allocation's nodes back.
 func (c *Chains) Release() chain.Chain[Work] {
 	return chain.Chain[Work]{Kind: broker.ReleaseKind, Stages: []stage{
+		{
+			// It is told and recorded when the operation fails, and the account ends all the same.
+			Name: "run_end", Do: c.in(releasing, c.runEnd), Undo: c.in(releasing, c.cancelRelease), Optional: true,
+			About: about("each node: the operation that the SKU or the project names, if one does", "", time.Minute),
+		},
 		{
 			// A node on which the account cannot be ended here is left to its turnover.
 			Name: "end_users", Do: c.in(releasing, c.endUsers), Undo: c.in(releasing, c.cancelRelease), Retry: unlessSilent,

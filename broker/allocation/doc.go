@@ -8,7 +8,11 @@
 // still the tenant's by then: the run may have been stopped meanwhile. If a node cannot be given, the allocation fails. Each node on which the account may be, or whose agent
 // could not make it, is turned over.
 //
-// Release ends the account, has each node turned over by a run of its own, and waits for the
+// Before an allocation becomes active, the operation runs that its SKU or its project names (broker.OperationBindings).
+// Without a good end the allocation fails. A release runs the operation of the end first, and goes on without it. The
+// operation's id follows from the allocation, so that none begins twice, and each wait for one ends.
+//
+// Release then ends the account, has each node turned over by a run of its own, and waits for the
 // certificates. The allocation is released only with a certificate of each node. A turnover that
 // waits for a person makes the allocation release_failed. A silent node whose turnover a reimage is
 // about to replace is waited for. The next release goes on where the nodes
@@ -17,7 +21,7 @@
 //
 // Each stage goes by the allocation's status, not by what the run remembers: a broker may die after a
 // status was reached and before the run is saved, and the nodes of a released allocation may be another
-// tenant's a moment later. The code of a failed allocation is one of six, because the tenant sees it.
+// tenant's a moment later. The code of a failed allocation is one of seven, because the tenant sees it.
 // The run and the audit log have the failure itself.
 //
 // Status and claims are the store's (broker.TransitionAllocation judges), and so is the judgement

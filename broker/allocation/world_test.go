@@ -59,6 +59,11 @@ type world struct {
 	forgets  bool                // reimages install another image than the one that was asked for
 	proven   []string            // logins, as NODE at ADDRESS
 	ended    []allocation.Change // statuses that ended a provisioning
+	// bound are the operations that the SKU names, as they end when they are looked at. OperationRunning: never.
+	bound map[broker.OperationTrigger]broker.OperationStatus
+	busy  bool                         // another operation has the nodes
+	ops   map[string]*broker.Operation // by id
+	saw   []string                     // what was asked for and reached, in order
 	// atHolder is called once, at the next look at a node's run.
 	atHolder func()
 }
@@ -73,6 +78,7 @@ func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{
 		TB: t, clock: chaintest.NewClock(), images: map[string]string{}, installs: map[string]string{}, all: map[string]*broker.Allocation{}, keys: []string{"ssh-ed25519 AAAA"}, proofs: map[string]proof{},
+		bound: map[broker.OperationTrigger]broker.OperationStatus{}, ops: map[string]*broker.Operation{},
 	}
 	w.book = turnovertest.New(t, w.clock.Now)
 	w.store = chaintest.NewMemory(w.clock.Now)
@@ -232,6 +238,9 @@ func (w *world) clean(id string) {
 // The port allocation.Records.
 
 func (w *world) Request(ctx context.Context, t taskstage.Task) (broker.Task, error) {
+	if len(w.book.Tasks(t.NodeID, t.Type)) == 0 {
+		w.saw = append(w.saw, t.Type)
+	}
 	if t.Type == "allocation.provision_user" {
 		if a := w.all[w.of(t.NodeID)]; a != nil && a.Image != "" && w.images[t.NodeID] != a.Image {
 			w.Errorf("an account is made on node %s with image %q, and %s was asked for", t.NodeID, w.images[t.NodeID], a.Image)
@@ -302,7 +311,7 @@ func (w *world) Reach(_ context.Context, id string, c allocation.Change) error {
 	}
 	a.Reach(c.To, w.clock.Now())
 	*w.all[id] = a
-	w.went = append(w.went, string(c.To))
+	w.went, w.saw = append(w.went, string(c.To)), append(w.saw, string(c.To))
 	if c.To == broker.AllocationReleased && w.next != "" {
 		next := &broker.Allocation{ID: w.next, ProjectID: "p-2", Nodes: a.Nodes, Site: "dc1", KeyIDs: a.KeyIDs, NodeIDs: a.NodeIDs}
 		next.Reach(broker.AllocationRequested, w.clock.Now())
@@ -404,7 +413,45 @@ func (w *world) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause
 	if slices.Contains([]broker.AllocationStatus{broker.AllocationProvisioning, broker.AllocationActive}, w.all[a.ID].Status) {
 		return "", broker.Errorf(broker.Refused, "allocation_live", "allocation %s holds node %s", a.ID, nodeID)
 	}
+	w.saw = append(w.saw, "turnover")
 	return w.begin(ctx, a, nodeID, cause)
+}
+
+// Bound has an operation end when it is looked at for the second time.
+func (w *world) Bound(_ context.Context, a broker.Allocation, t broker.OperationTrigger, wish allocation.Wish) (*broker.Operation, string, error) {
+	id := broker.BoundOperationID(a.ID, t)
+	o, ends := w.ops[id], w.bound[t]
+	switch {
+	case ends == "" || o == nil && !wish.Begin:
+		return nil, "", nil
+	case ends == "away":
+		return nil, "", broker.Errorf(broker.Unavailable, "policy_engine_unavailable", "the policy engine does not answer")
+	case ends == "denied":
+		return nil, "", broker.Errorf(broker.Refused, "operation_denied", "cannot run %s", id)
+	case w.busy:
+		return nil, "run op-9-1 holds operation/n", nil
+	case o == nil || o.Status.Ended() && o.Status != broker.OperationSucceeded && wish.Begin && o.EndedAt.Before(wish.Again):
+		next := &broker.Operation{ID: id, Operation: "demo.look@v1", Status: broker.OperationQueued, Attempt: 1, Plan: taskcatalog.OperationPlan{DeadlineSeconds: 600}}
+		if o != nil {
+			next.Attempt = o.Attempt + 1
+		}
+		w.ops[id], w.saw = next, append(w.saw, fmt.Sprintf("%s#%d", id, next.Attempt))
+	case !o.Status.Ended() && ends != broker.OperationRunning:
+		o.Status, o.EndedAt = ends, w.clock.Now()
+		if ends == broker.OperationFailed {
+			o.Code, o.Message = "step_failed", "task t-1 of node n failed"
+		}
+		w.saw = append(w.saw, id+" "+string(ends))
+	}
+	found := *w.ops[id]
+	return &found, "", nil
+}
+
+func (w *world) GiveUp(_ context.Context, operationID, _ string) error {
+	o := w.ops[operationID]
+	o.Status, o.Code, o.EndedAt = broker.OperationCanceled, "canceled", w.clock.Now()
+	w.saw = append(w.saw, operationID+" given up")
+	return nil
 }
 
 func (w *world) HaveImage(_ context.Context, a broker.Allocation) (map[string]bool, error) {

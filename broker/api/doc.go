@@ -105,6 +105,7 @@
 //	POST   /projects/{project}/end              ReasonBody → Project (the record stays)
 //	GET    /projects/{project}/members          MemberList        ?ended= &cursor= &limit=
 //	POST   /projects/{project}/members          MemberAdd → Member
+//	PATCH  /projects/{project}/operation-bindings  ProjectBindings → Project
 //	GET    /projects/{project}/quotas           QuotaList         ?cursor= &limit=
 //	PUT    /projects/{project}/quotas/{sku}     QuotaPut → Quota
 //	GET    /operation-policies                  PlatformOperationPolicyList  ?cursor= &limit=; of the global level

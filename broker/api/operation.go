@@ -41,7 +41,7 @@ type Operation struct {
 	AllocationID     string              `json:"allocation_id" doc:"empty: the target is a node"`
 	Nodes            int                 `json:"nodes" doc:"how many nodes the operation runs on"`
 	Batches          OperationBatches    `json:"batches"`
-	Trigger          string              `json:"trigger_source" doc:"tenant_request or admin"`
+	Trigger          string              `json:"trigger_source" doc:"tenant_request, admin, or of the allocation itself: allocation_provision, allocation_release"`
 	RequestedBy      string              `json:"requested_by"`
 	Reason           string              `json:"reason"`
 	CorrelationID    string              `json:"correlation_id"`

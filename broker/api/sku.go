@@ -27,6 +27,9 @@ type SKUConfig struct {
 	Sites         []string `json:"sites" maxItems:"100" doc:"names of the sites where the SKU is offered; empty: all sites"`
 	Images        []string `json:"images" maxItems:"100" doc:"images that a tenant may choose; empty: no choice, whatever the nodes have"`
 
+	OnBegin *BoundOperation `json:"on_begin,omitempty" doc:"runs before each allocation of the SKU becomes active, whatever the project names"`
+	OnEnd   *BoundOperation `json:"on_end,omitempty" doc:"runs first when an allocation of the SKU is released, whatever the project names"`
+
 	Reason string `json:"reason,omitempty" maxLength:"500" doc:"recorded in the audit log"`
 }
 

@@ -30,6 +30,9 @@ type Project struct {
 	CreatedAt      time.Time  `json:"created_at"`
 	EndedAt        *time.Time `json:"ended_at" doc:"null: live"`
 
+	OnBegin *BoundOperation `json:"on_begin,omitempty" doc:"runs before an allocation becomes active, where its SKU names none"`
+	OnEnd   *BoundOperation `json:"on_end,omitempty" doc:"runs first when an allocation is released, where its SKU names none"`
+
 	Placement *ProjectPlacement `json:"placement,omitempty" doc:"which nodes the project is given; for tokens of the platform only"`
 }
 

@@ -76,9 +76,10 @@ func Fit(o broker.Operation, allocation broker.Allocation, at []Place) error {
 	if o.Target == broker.TargetAllocation {
 		name = func(broker.Node) string { return "a node of allocation " + o.AllocationID }
 		switch {
-		case allocation.ProjectID != o.ProjectID || allocation.Status != broker.AllocationActive ||
+		case allocation.ProjectID != o.ProjectID || allocation.Status != o.NeedsAllocation() ||
 			!slices.Equal(allocation.NodeIDs, o.NodeIDs):
-			return no(broker.OperationTargetGone, "allocation %s is not active, or not the project's", o.AllocationID)
+			return no(broker.OperationTargetGone, "allocation %s is not %s, or not the project's", o.AllocationID,
+				o.NeedsAllocation())
 		case o.Safety == definition.SafetyIdle:
 			return no("operation_not_idle", "it needs nodes that no allocation holds, and its target is an allocation")
 		}

@@ -51,7 +51,6 @@ func (s *Server) openRuns() error {
 		Version: s.c.Version,
 	}, MAAS: &redeploying}
 	starts := &turnoverrecords.Starts{DB: s.db}
-	allocations := &allocation.Chains{Records: &allocationrecords.Records{DB: s.db, Queue: s.queue, Starts: starts}}
 	s.operations = &operationrecords.Records{DB: s.db, Queue: s.queue, Signer: s.trust, Signatures: s.judge()}
 	if c := s.c.PolicyEngine; c != nil {
 		if s.engine, err = opa.New(*c, s.c.Now); err != nil {
@@ -60,6 +59,9 @@ func (s *Server) openRuns() error {
 		s.onClose(s.engine.Close)
 		s.operations.Engine = s.engine
 	}
+	allocations := &allocation.Chains{Records: &allocationrecords.Records{
+		DB: s.db, Queue: s.queue, Starts: starts, Operations: s.operations,
+	}}
 	s.agents = &agentrecords.Nodes{DB: s.db, Queue: s.queue, Trust: s.trust, Starts: starts}
 	counted := &countedRuns{DB: s.db, operations: s.metrics.operations}
 	s.runs, err = chain.New(counted, classes(), chain.Options{Poll: s.c.Often, Grace: stepGrace, Log: s.c.Log.Named("runs")},

@@ -190,7 +190,7 @@ func (t *tx) holdTarget(ctx context.Context, o broker.Operation) error {
 		o.Target, o.TargetID)
 	if o.Target == broker.TargetAllocation {
 		a, err := allocation(ctx, t, o.AllocationID, t.ForUpdate())
-		if err == nil && (a.ProjectID != o.ProjectID || a.Status != broker.AllocationActive || !slices.Equal(a.NodeIDs, o.NodeIDs)) {
+		if err == nil && (a.ProjectID != o.ProjectID || a.Status != o.NeedsAllocation() || !slices.Equal(a.NodeIDs, o.NodeIDs)) {
 			return gone
 		}
 		return err

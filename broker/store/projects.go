@@ -15,11 +15,11 @@ import (
 // maxProjects is how many live projects an organisation may have.
 const maxProjects = 200
 
-const projectColumns = `id, organisation_id, name, created_at, ended_at, placement_order, node_labels`
+const projectColumns = `id, organisation_id, name, created_at, ended_at, placement_order, node_labels, bindings`
 
 func scanProject(row sqlkit.Row) (p broker.Project, err error) {
 	err = row.Scan(&p.ID, &p.OrganisationID, &p.Name, sqlkit.ScanMicros(&p.CreatedAt), sqlkit.ScanMicros(&p.EndedAt),
-		&p.Placement.Order, sqlkit.ScanJSON(&p.Placement.NodeLabels))
+		&p.Placement.Order, sqlkit.ScanJSON(&p.Placement.NodeLabels), sqlkit.ScanJSON(&p.Bindings))
 	return p, err
 }
 
@@ -135,6 +135,27 @@ func (db *DB) SetPlacement(
 
 func placementAudit(p broker.Project) json.RawMessage {
 	return small("placement_order", p.Placement.Order, "node_labels", p.Placement.NodeLabels)
+}
+
+// SetBindings stores which operations run by themselves on the allocations of a live project, by a change of
+// what is stored. Codes: project_not_found, project_ended.
+func (db *DB) SetBindings(
+	ctx context.Context, actor broker.Actor, id, reason string, change func(*broker.OperationBindings),
+) (p broker.Project, err error) {
+	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		if p, err = t.liveProject(ctx, id, t.ForUpdate()); err != nil {
+			return err
+		}
+		e := broker.AuditEntry{Actor: actor.Name, Action: "project.bind", Subject: "project/" + p.ID, Reason: reason}
+		e.Before = small("bindings", p.Bindings)
+		change(&p.Bindings)
+		if _, err := t.ExecContext(ctx, `UPDATE projects SET bindings = $1 WHERE id = $2`, sqlkit.JSON(p.Bindings), p.ID); err != nil {
+			return err
+		}
+		e.After = small("bindings", p.Bindings)
+		return t.audit(ctx, e)
+	})
+	return p, err
 }
 
 // EndProject ends a project without live members and without allocations that have not ended, with its

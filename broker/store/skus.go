@@ -11,9 +11,9 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-// skuColumns has a separate column for the offer: an update by a broker of the release before
-// rewrites the column sku, and knows no offer.
-const skuColumns = `id, sku, offer, created_at, updated_at`
+// skuColumns has separate columns for the offer and the bindings: an update by a broker of the release
+// before rewrites the column sku, and knows neither.
+const skuColumns = `id, sku, offer, bindings, created_at, updated_at`
 
 // skuRow is the JSON form of a SKU in its column.
 type skuRow struct {
@@ -41,7 +41,8 @@ func skuAudit(s broker.SKU) []byte {
 	return []byte(sqlkit.JSON(struct {
 		skuRow
 		broker.Offer
-	}{rowOf(s), s.Offer}))
+		broker.OperationBindings
+	}{rowOf(s), s.Offer, s.Bindings}))
 }
 
 func scanSKU(row sqlkit.Row) (broker.SKU, error) {
@@ -49,12 +50,15 @@ func scanSKU(row sqlkit.Row) (broker.SKU, error) {
 	var id string
 	var created, updated time.Time
 	offer := broker.NewOffer() // of a SKU that is older than offers
-	err := row.Scan(&id, sqlkit.ScanJSON(&r), sqlkit.ScanJSON(&offer), sqlkit.ScanMicros(&created), sqlkit.ScanMicros(&updated))
+	var bindings broker.OperationBindings
+	err := row.Scan(&id, sqlkit.ScanJSON(&r), sqlkit.ScanJSON(&offer), sqlkit.ScanJSON(&bindings),
+		sqlkit.ScanMicros(&created), sqlkit.ScanMicros(&updated))
 	return broker.SKU{
 		ID: id, Description: r.Description, GPUVendor: r.GPUVendor, GPUModel: r.GPUModel, GPUCount: r.GPUCount,
 		GPUMemoryBytes: r.GPUMemoryBytes,
 		NICs:           r.NICs, BootDisk: r.BootDisk, GPUSettings: r.GPUSettings, ScrubFloor: r.ScrubFloor, DPUDisks: r.DPUDisks,
 		Offer:     offer,
+		Bindings:  bindings,
 		CreatedAt: created,
 		UpdatedAt: updated,
 	}, err
@@ -88,8 +92,8 @@ func (db *DB) CreateSKU(ctx context.Context, actor broker.Actor, s broker.SKU) (
 			return err
 		}
 		n, err := sqlkit.Changed(t.ExecContext(ctx,
-			`INSERT INTO skus (`+skuColumns+`) VALUES ($1, $2, $3, $4, $4) ON CONFLICT (id) DO NOTHING`, s.ID,
-			sqlkit.JSON(rowOf(s)), sqlkit.JSON(s.Offer), sqlkit.Micros(t.now)))
+			`INSERT INTO skus (`+skuColumns+`) VALUES ($1, $2, $3, $4, $5, $5) ON CONFLICT (id) DO NOTHING`, s.ID,
+			sqlkit.JSON(rowOf(s)), sqlkit.JSON(s.Offer), sqlkit.JSON(s.Bindings), sqlkit.Micros(t.now)))
 		if err != nil {
 			return err
 		}
@@ -132,8 +136,8 @@ func (db *DB) UpdateSKU(
 			return err
 		}
 		s.UpdatedAt = t.now
-		if _, err := t.ExecContext(ctx, `UPDATE skus SET sku = $1, offer = $2, updated_at = $3 WHERE id = $4`, sqlkit.JSON(rowOf(s)),
-			sqlkit.JSON(s.Offer), sqlkit.Micros(t.now), s.ID); err != nil {
+		if _, err := t.ExecContext(ctx, `UPDATE skus SET sku = $1, offer = $2, bindings = $3, updated_at = $4 WHERE id = $5`,
+			sqlkit.JSON(rowOf(s)), sqlkit.JSON(s.Offer), sqlkit.JSON(s.Bindings), sqlkit.Micros(t.now), s.ID); err != nil {
 			return err
 		}
 		return t.audit(ctx, broker.AuditEntry{

@@ -12,6 +12,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/allocation"
 	"github.com/hostler/hostler/broker/chain"
+	operationrecords "github.com/hostler/hostler/broker/operation/records"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/broker/taskstage"
@@ -24,7 +25,9 @@ import (
 type Records struct {
 	DB     *store.DB
 	Queue  *taskqueue.Queue
-	Starts *turnoverrecords.Starts // its Runs act on turnovers
+	Starts *turnoverrecords.Starts // its Runs act on turnovers, and begin operations
+	// Operations are those that run by themselves when an allocation begins or ends.
+	Operations *operationrecords.Records
 }
 
 var _ allocation.Records = (*Records)(nil)

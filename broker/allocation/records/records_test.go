@@ -15,6 +15,8 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/allocation"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/operation"
+	operationrecords "github.com/hostler/hostler/broker/operation/records"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/broker/taskqueue"
@@ -42,6 +44,11 @@ func (s signer) SignTask(_ context.Context, task taskcatalog.Task, _ int64) ([]b
 	return raw, s.Task.ID, err
 }
 
+// statements signs statements as a broker does.
+type statements struct{ pki.Signer }
+
+func (s statements) StatementSigner(context.Context) (pki.Signer, error) { return s.Signer, nil }
+
 // site is a broker's records over the real store and the real task queue, with nodes of one SKU. Only
 // the turnover is a stand-in: it takes the node, certifies it and hands it out.
 type site struct {
@@ -60,6 +67,9 @@ type site struct {
 	refuses   bool   // the nodes refuse accounts
 	shut      string // a node that refuses accounts
 	asked     []string
+	fails     bool // operations fail
+	hangs     bool // operations do not end before they are cancelled
+	hung      map[string]wire.Delivery
 }
 
 type agent struct {
@@ -69,7 +79,7 @@ type agent struct {
 
 func eachSite(t *testing.T, nodes int, f func(s *site)) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
-		s := &site{T: t, db: db, clock: clock, authority: pkitest.NewAt(t, db.Now()), nodes: map[string]*agent{}, certified: true}
+		s := &site{T: t, db: db, clock: clock, authority: pkitest.NewAt(t, db.Now()), nodes: map[string]*agent{}, certified: true, hung: map[string]wire.Delivery{}}
 		s.boot()
 		s.tenant()
 		for i := range nodes {
@@ -84,9 +94,11 @@ func (s *site) boot() {
 	s.Helper()
 	starts := &turnoverrecords.Starts{DB: s.db}
 	queue := taskqueue.New(taskqueue.Config{DB: s.db, Signer: signer{s.authority}, Rand: rand.Reader})
-	s.records = &Records{DB: s.db, Queue: queue, Starts: starts}
+	operations := &operationrecords.Records{DB: s.db, Queue: queue, Signer: statements{s.authority.Statement}}
+	s.records = &Records{DB: s.db, Queue: queue, Starts: starts, Operations: operations}
+	kinds := append((&allocation.Chains{Records: s.records}).All(), (&operation.Chains{Records: operations}).All()...)
 	var err error
-	s.engine, err = chain.New(s.db, classes(), chain.Options{}, append((&allocation.Chains{Records: s.records}).All(), s.turnover(turnover.SoftReset), s.turnover(turnover.Reimage))...)
+	s.engine, err = chain.New(s.db, classes(), chain.Options{}, append(kinds, s.turnover(turnover.SoftReset), s.turnover(turnover.Reimage))...)
 	s.ok(err)
 	starts.Runs = s.engine
 	s.watch = &Watch{DB: s.db, Starts: starts, Runs: s.engine, Log: zap.NewNop()}
@@ -254,6 +266,11 @@ func (s *site) answerAll() {
 		for _, d := range reply.Tasks {
 			s.answer(a, d)
 		}
+		for _, id := range reply.Cancel {
+			if d, hung := s.hung[id]; hung {
+				s.answer(a, d)
+			}
+		}
 	}
 }
 
@@ -286,6 +303,17 @@ func (s *site) answer(a *agent, d wire.Delivery) {
 		result = taskcatalog.CheckLoginResult{Address: "10.0.0.7", KeyTypes: []string{"ssh-ed25519"}, HostKey: key}
 	case "allocation.revoke_user":
 		result = taskcatalog.RevokeUserResult{UID: 2000, Existed: true}
+	case "operation.run":
+		result = carriedOut(s.T, task.Params, s.fails)
+		switch before, hung := s.hung[d.TaskID]; {
+		case hung && before.Attempt == d.Attempt:
+			outcome, code = taskcatalog.OutcomeCanceled, taskcatalog.CodeCanceled
+		case s.hangs:
+			s.hung[d.TaskID] = d
+			return
+		case s.fails:
+			outcome, code = taskcatalog.OutcomeFailed, taskcatalog.CodeStepFailed
+		}
 	default:
 		s.Fatalf("node %s is asked for %s", a.Peer.NodeID, task.Type)
 	}

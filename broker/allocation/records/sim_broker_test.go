@@ -23,7 +23,6 @@ import (
 	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/broker/turnover"
 	turnoverrecords "github.com/hostler/hostler/broker/turnover/records"
-	"github.com/hostler/hostler/pki"
 )
 
 // errDead is the answer to all calls of a broker that has died.
@@ -40,10 +39,6 @@ type replica struct {
 	watch     *Watch
 	automatic *turnoverrecords.Automatic
 }
-
-type statements struct{ pki.Signer }
-
-func (s statements) StatementSigner(context.Context) (pki.Signer, error) { return s.Signer, nil }
 
 func (s *simulation) replica() *replica {
 	s.made++

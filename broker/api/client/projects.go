@@ -38,6 +38,11 @@ func (c *Client) UpdateProject(ctx context.Context, ref string, u api.ProjectUpd
 	return submit[api.Project](ctx, c, http.MethodPatch, at("projects", ref), u)
 }
 
+// BindProject changes which operations run by themselves on a project's allocations.
+func (c *Client) BindProject(ctx context.Context, ref string, b api.ProjectBindings) (*api.Project, error) {
+	return submit[api.Project](ctx, c, http.MethodPatch, at("projects", ref, "operation-bindings"), b)
+}
+
 // EndProject ends a project. The record stays.
 func (c *Client) EndProject(ctx context.Context, ref, reason string) (*api.Project, error) {
 	return submit[api.Project](ctx, c, http.MethodPost, at("projects", ref, "end"), api.ReasonBody{Reason: reason})

@@ -32,7 +32,7 @@ func TestAnEmptyFlagTakesBackWhatWasSaid(t *testing.T) {
 	} {
 		words := strings.Fields(args)
 		c := &cobra.Command{}
-		f := map[string]func() *fields{"sku": func() *fields { return skuFields(c) }, "site": func() *fields { return siteFields(&app{}, c) }}[words[0]]()
+		f := map[string]func() *fields{"sku": func() *fields { return skuFields(&app{}, c) }, "site": func() *fields { return siteFields(&app{}, c) }}[words[0]]()
 		if err := c.ParseFlags(words[1:]); err != nil {
 			t.Fatal(err)
 		}

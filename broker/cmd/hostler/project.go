@@ -13,7 +13,7 @@ import (
 func projectCommand(a *app) *cobra.Command {
 	return noun("project", "projects of organisations", "  hostler project list --org acme",
 		projectCreateCommand(a), projectListCommand(a), projectShowCommand(a),
-		projectUpdateCommand(a), projectEndCommand(a))
+		projectUpdateCommand(a), projectBindCommand(a), projectEndCommand(a))
 }
 
 func projectCreateCommand(a *app) *cobra.Command {
@@ -165,6 +165,7 @@ func (a *app) showProject(p *api.Project) error {
 		fields := []string{
 			"id", p.ID, "name", p.Name, "organisation", p.OrganisationID, "state", endState(p.EndedAt),
 			"created", moment(a, p.CreatedAt), "ended", endMoment(a, p.EndedAt),
+			"on begin", boundText(p.OnBegin, "what the SKU names"), "on end", boundText(p.OnEnd, "what the SKU names"),
 		}
 		if p.Placement != nil {
 			fields = append(fields, "placement order", cmp.Or(p.Placement.PlacementOrder, "the site's"))

@@ -21,7 +21,7 @@ func skuCommand(a *app) *cobra.Command {
 }
 
 // skuFields are the flags of create and update.
-func skuFields(c *cobra.Command) *fields {
+func skuFields(a *app, c *cobra.Command) *fields {
 	f := fieldsOf(c)
 	f.text("description", "description", "description of the SKU")
 	f.text("gpu-vendor", "gpu_vendor", "nvidia or amd")
@@ -63,6 +63,7 @@ func skuFields(c *cobra.Command) *fields {
 	f.numbers("allowed-count", "allowed_counts", "`COUNT` of nodes, or of GPUs of a slice, that a tenant may ask for")
 	f.list("site", "sites", "`SITE` where the SKU is offered")
 	f.list("image", "images", "`IMAGE` that a tenant may choose, such as ubuntu/noble")
+	bindingFlags(a, f)
 	f.reason()
 	return f
 }
@@ -92,7 +93,7 @@ tenant may ask for. Without them, the SKU is offered as whole nodes, in any coun
 all sites, without a choice of image.`,
 		Example: "  hostler sku create mi300x.192g.8gpu --gpu-vendor amd --gpu-model MI300X --gpu-count 8 --gpu-memory 192GiB --nic enp28s0np0 --gpu-setting partition=SPX --boot-disk-pick smallest",
 	}
-	f := skuFields(c)
+	f := skuFields(a, c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		d, err := f.document()
 		if err != nil {
@@ -116,9 +117,10 @@ func skuUpdateCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "update SKU", Short: "change a SKU", Args: exactly("SKU"),
 		Example: `  hostler sku update mi300x.192g.8gpu --scrub-min-coverage 98 --scrub-require-reset
-  hostler sku update mi300x.192g.8gpu --allowed-count 1 --allowed-count 2 --site dc1 --image ubuntu/noble`,
+  hostler sku update mi300x.192g.8gpu --allowed-count 1 --allowed-count 2 --site dc1 --image ubuntu/noble
+  hostler sku update mi300x.192g.8gpu --on-begin allocation.runtime.provision@v1 --on-end allocation.runtime.deprovision@v1`,
 	}
-	f := skuFields(c)
+	f := skuFields(a, c)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		d, err := f.change()
 		if err != nil {
@@ -230,6 +232,7 @@ func (a *app) showSKU(s *api.SKU) error {
 			"reset must be proven", render.YesNo(s.ScrubFloor.RequireReset), "disks shown by a DPU", render.YesNo(s.DPUDisks),
 			"shape", s.Shape, "offered counts", cmp.Or(offeredCounts(*s), "any"), "offered at", cmp.Or(strings.Join(s.Sites, ", "), "all sites"),
 			"images", cmp.Or(strings.Join(s.Images, ", "), "whatever the nodes have, without a choice"),
+			"on begin", boundText(s.OnBegin, "what the project names"), "on end", boundText(s.OnEnd, "what the project names"),
 			"created", moment(a, s.CreatedAt), "changed", moment(a, s.UpdatedAt))
 		pairs(p, "Wanted settings of every GPU", settingsOf(s.GPUSettings))
 	})

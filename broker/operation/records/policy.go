@@ -24,13 +24,11 @@ func (r *Records) planned(ctx context.Context, d *definition.Definition, o *brok
 	if err != nil {
 		return 0, err
 	}
-	ask := plan.Request{OperationID: o.ID, Attempt: 1, ProjectID: o.ProjectID, AllocationID: o.AllocationID, Inputs: w.Inputs}
+	ask := plan.Request{
+		OperationID: o.ID, Attempt: 1, ProjectID: o.ProjectID, AllocationID: o.AllocationID, Inputs: w.Inputs, Limits: limitsOf(e),
+	}
 	if ask.GPUs, err = r.gpusOf(ctx, cmp.Or(w.Allocation.SKU, w.Node.SKU)); err != nil {
 		return 0, err
-	}
-	ask.Limits = plan.Limits{
-		DeadlineSeconds: int(valueOr0(e.Overlay.TimeoutSeconds)), MaxArtifactBytes: valueOr0(e.Overlay.MaxArtifactSizeBytes),
-		SignaturesBy: signaturesBy(e),
 	}
 	if o.Plan, err = plan.Make(d, ask); err != nil {
 		return 0, err
@@ -62,6 +60,25 @@ func (r *Records) gpusOf(ctx context.Context, sku string) (int, error) {
 	return s.GPUCount, err
 }
 
+// limitsOf are the limits of a plan, but for its sources: what the policy denies is to be named with its level.
+func limitsOf(e broker.EffectiveOperationPolicy) plan.Limits {
+	return plan.Limits{
+		DeadlineSeconds: int(valueOr0(e.Overlay.TimeoutSeconds)), MaxArtifactBytes: valueOr0(e.Overlay.MaxArtifactSizeBytes),
+		SignaturesBy: signaturesBy(e),
+	}
+}
+
+// askOf is what the policy is asked about an operation with its plan.
+func askOf(o broker.Operation) broker.OperationAsk {
+	ask := broker.OperationAsk{
+		TargetKind: string(o.Target), Sources: plan.Sources(o.Plan), Timeout: time.Duration(o.Plan.DeadlineSeconds) * time.Second,
+	}
+	if o.Plan.Artifacts != nil {
+		ask.MaxArtifactBytes = o.Plan.Artifacts.MaxBytes
+	}
+	return ask
+}
+
 // subject is what an operation works with, as the records have it now.
 type subject struct {
 	backend    string
@@ -73,13 +90,8 @@ type subject struct {
 // permits. It is called before a transaction. How many may run is the store's to count.
 func (r *Records) permits(ctx context.Context, e broker.EffectiveOperationPolicy, o broker.Operation, on subject) error {
 	facts := factsOf(o, on, r.DB.Now())
-	ask := broker.OperationAsk{
-		TargetKind: string(o.Target), Sources: facts.ArtifactSources, Timeout: time.Duration(o.Plan.DeadlineSeconds) * time.Second,
-		Holds: func(c broker.OperationCondition) (bool, error) { return r.judge.Holds(ctx, c, facts) },
-	}
-	if o.Plan.Artifacts != nil {
-		ask.MaxArtifactBytes = o.Plan.Artifacts.MaxBytes
-	}
+	ask := askOf(o)
+	ask.Holds = func(c broker.OperationCondition) (bool, error) { return r.judge.Holds(ctx, c, facts) }
 	err := e.Permit(ask)
 	switch {
 	case ctx.Err() != nil: // an interrupted judgement denies nothing

@@ -26,6 +26,8 @@ type Order struct {
 	Role        string
 	Reason      string
 	Key         string // idempotency key
+	// Trigger says that an allocation itself begins the operation; empty: a person does.
+	Trigger broker.OperationTrigger
 }
 
 // New checks an order and makes its operation, which nothing has stored yet. Codes: those of plan.Make,
@@ -44,20 +46,31 @@ func (r *Records) New(ctx context.Context, w Order) (broker.Operation, error) {
 	if broker.Role(w.Role).OfTenants() { // the platform may begin an operation on a project's allocation, too
 		o.Trigger = broker.TriggerTenant
 	}
+	if w.Trigger.Bound() {
+		o.Trigger, o.ID = w.Trigger, broker.BoundOperationID(w.Allocation.ID, w.Trigger)
+	}
 	o.CorrelationID = o.ID
 	if len(o.NodeIDs) > broker.MostOperationNodes {
 		return o, broker.Errorf(broker.Refused, "operation_too_large", "cannot carry out %s on %d nodes: an operation has %d at most", d.ID(),
 			len(o.NodeIDs), broker.MostOperationNodes)
 	}
-	if !slices.Contains(d.Targets, string(o.Target)) {
-		return o, broker.Errorf(broker.Refused, "operation_target_kind", "cannot carry out %s on a target of kind %s (its kinds: %s)", d.ID(),
-			o.Target, strings.Join(d.Targets, ", "))
+	err := takes(d, o.Target)
+	if err != nil {
+		return o, err
 	}
-	var err error
 	if o.MostRunning, err = r.planned(ctx, d, &o, w); err != nil {
 		return o, err
 	}
 	return o, r.Check(ctx, o)
+}
+
+// takes refuses a kind of target that a definition does not have. Code: operation_target_kind.
+func takes(d *definition.Definition, kind broker.OperationTarget) error {
+	if slices.Contains(d.Targets, string(kind)) {
+		return nil
+	}
+	return broker.Errorf(broker.Refused, "operation_target_kind", "cannot carry out %s on a target of kind %s (its kinds: %s)", d.ID(), kind,
+		strings.Join(d.Targets, ", "))
 }
 
 // Start is the start of a new operation's run. The operation is stored with it.
@@ -65,6 +78,21 @@ func Start(o broker.Operation, role string) chain.Start {
 	return start(o, 1, chain.Start{
 		RequestedBy: o.RequestedBy, Role: role, Reason: o.Reason, Effects: []any{broker.RequestOperation{Operation: o}},
 	})
+}
+
+// Cancel asks for the end of an operation. One that has ended stays as it is. The tasks are withdrawn at once: the
+// operation's run does that, too, and may be held by a freeze of its site.
+func (r *Records) Cancel(ctx context.Context, by broker.Actor, id, reason string) (broker.Operation, error) {
+	o, err := r.DB.CancelOperation(ctx, by, id, reason)
+	if err != nil || o.Status.Ended() {
+		return o, err
+	}
+	for _, node := range o.NodeIDs {
+		if _, err := r.Withdraw(ctx, node, o.RunID, "operation "+o.ID+" was cancelled"); err != nil {
+			return o, err
+		}
+	}
+	return o, nil
 }
 
 // Retry is the start of the next attempt of an operation. Codes: transition_refused, operation_attempts, and

@@ -1,0 +1,85 @@
+package records
+
+import (
+	"context"
+	"errors"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/allocation"
+	"github.com/hostler/hostler/broker/chain"
+	operationrecords "github.com/hostler/hostler/broker/operation/records"
+)
+
+// Bound implements allocation.Records. The id of the operation follows from the allocation, so a broker that died
+// after the start finds what it has begun.
+func (r *Records) Bound(
+	ctx context.Context, a broker.Allocation, t broker.OperationTrigger, w allocation.Wish,
+) (o *broker.Operation, waits string, err error) {
+	found, err := r.DB.Operation(ctx, broker.BoundOperationID(a.ID, t))
+	switch {
+	case err != nil && broker.AsError(err).Code != "operation_not_found":
+		return nil, "", err
+	case err != nil && !w.Begin:
+		return nil, "", nil
+	case err != nil:
+		return r.begin(ctx, a, t)
+	case w.Begin && found.Status.Ended() && found.Status != broker.OperationSucceeded && found.EndedAt.Before(w.Again):
+		start, err := r.Operations.Retry(ctx, found, chain.Actor{Name: broker.System.Name}, reasonOf(a))
+		if err != nil {
+			return nil, "", err
+		}
+		return r.started(ctx, found.ID, start)
+	}
+	return &found, "", nil
+}
+
+// begin begins the operation that the SKU names, or else the project.
+func (r *Records) begin(ctx context.Context, a broker.Allocation, t broker.OperationTrigger) (*broker.Operation, string, error) {
+	sku, err := r.DB.SKU(ctx, a.SKU)
+	if err != nil {
+		return nil, "", err
+	}
+	p, err := r.DB.Project(ctx, broker.Place{}, a.ProjectID)
+	if err != nil {
+		return nil, "", err
+	}
+	b := sku.Bindings.Over(p.Bindings).Of(t)
+	if b == nil {
+		return nil, "", nil
+	}
+	d, _, err := r.Operations.Definition(ctx, b.Operation)
+	if err != nil {
+		return nil, "", err
+	}
+	o, err := r.Operations.New(ctx, operationrecords.Order{
+		Definition: d, Inputs: b.Inputs, Project: p, Allocation: a, Trigger: t, RequestedBy: broker.System.Name, Reason: reasonOf(a),
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	return r.started(ctx, o.ID, operationrecords.Start(o, ""))
+}
+
+// started starts the run of an operation. What another operation of the project keeps from beginning waits.
+func (r *Records) started(ctx context.Context, id string, start chain.Start) (*broker.Operation, string, error) {
+	_, err := r.Starts.Runs.Start(ctx, start)
+	if l, locked := errors.AsType[*chain.Locked](err); locked {
+		return nil, "run " + l.Taken[0].Run + " holds " + l.Taken[0].Lock, nil
+	}
+	if e := broker.AsError(err); err != nil && (e.Code == "operation_limit" || e.Code == "operation_concurrency_denied") {
+		return nil, e.Message, nil
+	}
+	if err != nil {
+		return nil, "", err
+	}
+	o, err := r.DB.Operation(ctx, id)
+	return &o, "", err
+}
+
+func reasonOf(a broker.Allocation) string { return "allocation " + a.ID + " is " + string(a.Status) }
+
+// GiveUp implements allocation.Records.
+func (r *Records) GiveUp(ctx context.Context, operationID, reason string) error {
+	_, err := r.Operations.Cancel(ctx, broker.System, operationID, reason)
+	return err
+}
