@@ -48,15 +48,20 @@ func shipLook(t testing.TB, db *store.DB, names ...string) {
 	}
 }
 
-// carriedOut is what a node reports of a plan.
-func carriedOut(t testing.TB, params []byte, fails bool) taskcatalog.OperationResult {
+// planOf is the plan that a task carries.
+func planOf(t testing.TB, params []byte) (p taskcatalog.OperationPlan) {
 	t.Helper()
-	var p taskcatalog.OperationPlan
 	if err := json.Unmarshal(params, &p); err != nil {
 		t.Fatal(err)
 	}
+	return p
+}
+
+// carriedOut is what a node reports of a plan.
+func carriedOut(t testing.TB, params []byte, fails bool) taskcatalog.OperationResult {
+	t.Helper()
 	var r taskcatalog.OperationResult
-	for _, s := range p.Steps {
+	for _, s := range planOf(t, params).Steps {
 		row := taskcatalog.OperationStep{ID: s.ID}
 		if row.AttemptNumber, row.Status, row.StepKind = 1, taskcatalog.StepSucceeded, s.Kind; fails {
 			row.Status, row.ErrorCode = taskcatalog.StepFailed, "exit_code"

@@ -19,6 +19,8 @@ import (
 	"github.com/hostler/hostler/broker/certificate"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/onboarding"
+	"github.com/hostler/hostler/broker/operation"
+	operationrecords "github.com/hostler/hostler/broker/operation/records"
 	"github.com/hostler/hostler/broker/taskqueue"
 	"github.com/hostler/hostler/broker/taskstage"
 	"github.com/hostler/hostler/broker/turnover"
@@ -47,10 +49,12 @@ func (s *simulation) replica() *replica {
 		DB: s.db, Signer: signer{authority.Authority}, Rand: rand.NewChaCha8([32]byte{byte(s.seed), byte(s.seed >> 8), byte(s.seed >> 16), byte(s.made)}),
 	})
 	starts := &turnoverrecords.Starts{DB: s.db}
-	b.records = &Records{DB: s.db, Queue: b.queue, Starts: starts}
+	operations := &operationrecords.Records{DB: s.db, Queue: b.queue, Signer: statements{authority.Statement}}
+	b.records = &Records{DB: s.db, Queue: b.queue, Starts: starts, Operations: operations}
 	nodes := &turnoverrecords.Nodes{DB: s.db, Queue: b.queue, Signer: statements{authority.Statement}, Now: s.clock.Now, Version: "test"}
 	kinds := (&turnover.Chains{Nodes: mortalNodes{nodes, b}, MAAS: &onboarding.Chains{}}).All()
 	kinds = append(kinds, (&allocation.Chains{Records: mortalRecords{b.records, b}}).All()...)
+	kinds = append(kinds, (&operation.Chains{Records: mortalOperations{operations, b}}).All()...)
 	var err error
 	b.engine, err = chain.New(mortalStore{s.db, b}, classes(), chain.Options{Owner: fmt.Sprint("broker ", s.made), NewID: s.newID}, kinds...)
 	s.must(err)

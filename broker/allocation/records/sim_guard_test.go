@@ -60,7 +60,7 @@ func TestSimulationTellsWhatIsWrong(t *testing.T) {
 	for tells, with := range map[string]func(*simulation){
 		"hold node": every(2*time.Minute, `DROP INDEX IF EXISTS allocation_claims_live;
 			UPDATE OR IGNORE allocation_claims SET node_id = (SELECT MIN(id) FROM nodes)`),
-		"which has no certificate since allocation": every(4*time.Minute, `UPDATE allocations SET certified_by = 'c' WHERE ended_at > 0;
+		"which has no certificate since allocation": every(6*time.Minute, `UPDATE allocations SET certified_by = 'c' WHERE ended_at > 0;
 			UPDATE allocation_claims SET ended_at = 1; UPDATE nodes SET status = 'active', turnover_owed = 0`),
 		"has its account": func(s *simulation) {
 			every(4*time.Minute, `UPDATE allocations SET ended_at = 1, certified_by = 'c'; UPDATE allocation_claims SET ended_at = 1`)(s)
@@ -149,8 +149,16 @@ func TestSimulationTellsWhatIsWrong(t *testing.T) {
 				s.later(2*time.Hour+i*time.Minute, s.asks)
 			}
 		},
-		"says not why": when("'failed', 'release_failed'", `UPDATE tenant_allocations SET code = '' WHERE id = NEW.id`),
-		"was released": every(5*time.Minute, `UPDATE tenant_allocations SET status = 'release_failed' WHERE status = 'released'`),
+		"begins operation": func(s *simulation) {
+			for _, m := range s.machines {
+				for i := range 10 {
+					m.ran[fmt.Sprintf("op-a-%02d-begin", i)] = "t-another"
+				}
+			}
+		},
+		"is active, and its operation": when("'active'", `UPDATE operations SET status = 'failed' WHERE allocation_id = NEW.id`),
+		"says not why":                 when("'failed', 'release_failed'", `UPDATE tenant_allocations SET code = '' WHERE id = NEW.id`),
+		"was released":                 every(5*time.Minute, `UPDATE tenant_allocations SET status = 'release_failed' WHERE status = 'released'`),
 	} {
 		t.Run(tells, func(t *testing.T) {
 			t.Parallel()

@@ -48,6 +48,8 @@ type machine struct {
 
 	unsent []sent
 
+	ran map[string]string // by operation, its last task here
+
 	failing map[string]bool // allocations whose broker knows that the account or the login failed here
 	row     int             // allocations in a row that failed because of this node alone
 }
@@ -60,7 +62,7 @@ type sent struct {
 
 // join enrols a node of the SKU and puts it into service.
 func (s *simulation) join(id string) {
-	m := &machine{s: s, id: id, accounts: map[string]string{}, left: map[string]time.Time{}, fails: map[string]taskcatalog.Code{}, failing: map[string]bool{}, clean: true}
+	m := &machine{s: s, id: id, accounts: map[string]string{}, left: map[string]time.Time{}, fails: map[string]taskcatalog.Code{}, failing: map[string]bool{}, ran: map[string]string{}, clean: true}
 	_, err := s.db.CreateNode(ctx, ada, store.NewNode{
 		ID: id, Hostname: "gpu-" + id, Site: s.site.Name, SKU: "h100", Bootstrap: "command", TokenHash: "h-" + id, TokenExpires: s.clock.Now().Add(time.Hour),
 	})
@@ -224,6 +226,8 @@ func (m *machine) result(task *taskcatalog.Task, ev *taskcatalog.Evidence) (any,
 		return taskcatalog.RevokeUserResult{UID: 2000, Existed: had}, ""
 	case checkLogin:
 		return taskcatalog.CheckLoginResult{Address: "10.0.0.7", KeyTypes: []string{"ssh-ed25519"}, HostKey: key}, ""
+	case operationRun:
+		return m.operates(task), ""
 	case "node.drain":
 		return taskcatalog.DrainResult{Drained: true}, ""
 	case "node.storage_cleanup":

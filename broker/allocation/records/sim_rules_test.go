@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -101,6 +102,7 @@ func (s *simulation) moved(c *claim, a broker.Allocation) {
 	switch a.Status {
 	case broker.AllocationActive:
 		c.from = s.clock.Now()
+		s.operated(c)
 		for _, id := range c.nodes {
 			s.machine(id).row = 0
 		}
@@ -109,6 +111,9 @@ func (s *simulation) moved(c *claim, a broker.Allocation) {
 	case broker.AllocationFailed, broker.AllocationReleaseFailed:
 		if a.Code == "" {
 			s.wrong("allocation %s is %s, and says not why", a.ID, a.Status)
+		}
+		if a.Code == allocation.CodeBeginOperation {
+			s.counts["allocations failed by their operation"]++
 		}
 		if m := s.machine(c.nodes[0]); a.Code == allocation.CodeNodeNotReady && len(c.nodes) == 1 && m.failing[c.id] && !c.meddled {
 			m.row++
@@ -249,6 +254,9 @@ func (s *simulation) announced() {
 			s.must(json.Unmarshal(e.Data, &data))
 			if c := s.known[data.ID]; c == nil || c.project != p {
 				s.wrong("project %s is told of allocation %s: %s", p.id, data.ID, e.Type)
+			}
+			if strings.HasPrefix(e.Type, "operation.") {
+				continue
 			}
 			if last := at[data.ID]; last != data.From && !(last == broker.AllocationRequested && data.From == broker.AllocationProvisioning) {
 				s.wrong("project %s is told that allocation %s goes from %s to %s, and was told %s before", p.id, data.ID, data.From, data.To, last)

@@ -104,7 +104,7 @@ var reached = []string{
 	"certificates that fall short", "policies changed", "turnovers", "machines gone", "nodes deleted by hand", "silences", "deaths",
 	"steps of one broker within another's", "allocations of lost machines", "provisions failed by the node", "nodes let in again",
 	"turnovers for a stricter policy", "requests while the policy is stricter", "validities shortened",
-	"images installed", "reservations", "reserved nodes given to their project", "requests refused for a reservation",
+	"operations of a begin", "operations of an end", "allocations failed by their operation", "images installed", "reservations", "reserved nodes given to their project", "requests refused for a reservation",
 }
 
 // tally sums the counts of the seeds.

@@ -42,8 +42,9 @@ type simulation struct {
 	made    int // brokers so far
 	runs    int // so far
 
-	images   bool       // projects ask for images
-	imagesBy *rand.Rand // draws them; nil: not drawn yet
+	bound    broker.OperationBindings // of the SKU or of all projects
+	images   bool                     // projects ask for images
+	imagesBy *rand.Rand               // draws them; nil: not drawn yet
 
 	site     broker.Site
 	limit    int // of turnovers that nobody has requested
@@ -135,6 +136,7 @@ func newSimulation(t testing.TB, seed uint64, with func(*simulation)) *simulatio
 	}
 	s.people()
 	s.troubles()
+	s.binds()
 	if with == nil {
 		with = (*simulation).reservations
 	}
