@@ -12,7 +12,7 @@ import (
 
 // byOtherNames are the items of lists that have no id of their own: what names each.
 var byOtherNames = map[string]string{
-	"AgentLifecycle": "node_id", "AgentRelease": "digest", "AllocationTimelineEvent": "at", "Archive": "task_id", "Drift": "hostname",
+	"AgentLifecycle": "node_id", "AgentRelease": "digest", "AllocationTimelineEvent": "at", "Archive": "task_id", "Cluster": "name", "Drift": "hostname",
 	"ExpiryItem": "name", "NodeCertificate": "serial", "OperationPolicy": "operation", "Quota": "sku", "RegistryCredential": "registry", "ResolverSet": "digest", "SourceCredential": "name", "ArtifactSigner": "name",
 	"ResolverWant": "selector", "TaskType": "name", "TimelineEvent": "at", "Token": "name", "Usage": "allocation_id",
 }

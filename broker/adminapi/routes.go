@@ -281,6 +281,10 @@ var routes = []route{
 	{put, "/source-credentials/{name}", admin, "set-source-credential", "store an account at a source of artifacts", jsonRoute((*API).setSourceCredential)},
 	{drop, "/source-credentials/{name}", admin, "remove-source-credential", "remove an account at a source of artifacts and its secret", jsonRoute((*API).removeSourceCredential)},
 
+	{get, "/clusters", admin, "list-clusters", "list clusters that nodes join by operations", jsonRoute((*API).listClusters)},
+	{put, "/clusters/{name}", admin, "set-cluster", "store a cluster", jsonRoute((*API).setCluster)},
+	{drop, "/clusters/{name}", admin, "remove-cluster", "remove a cluster and its secrets", jsonRoute((*API).removeCluster)},
+
 	{get, "/terminals", operator, "list-terminals", "list terminal sessions", jsonRoute((*API).listTerminals)},
 	{post, "/terminals", operator, "open-terminal", "open a terminal session on a node", jsonRoute((*API).openTerminal)},
 	{get, "/terminals/{terminal}", operator, "show-terminal", "show a terminal session", jsonRoute((*API).showTerminal)},

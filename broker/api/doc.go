@@ -204,6 +204,9 @@
 //	GET    /source-credentials                  SourceCredentialList
 //	PUT    /source-credentials/{name}           SourceCredentialPut → SourceCredential
 //	DELETE /source-credentials/{name}           SourceCredential  ?reason=
+//	GET    /clusters                            ClusterList
+//	PUT    /clusters/{name}                     ClusterPut → Cluster
+//	DELETE /clusters/{name}                     Cluster  ?reason=
 //	GET    /terminals                           TerminalList      ?node= &status= &opened_by= &cursor= &limit=
 //	POST   /terminals                           TerminalStart → TerminalTicket
 //	GET    /terminals/{terminal}                Terminal

@@ -60,6 +60,10 @@ func TestNoSecretOfASiteIsAnywhere(t *testing.T) {
 	s.plant("a source's secret", "planted-source")
 	s.send(http.MethodPut, "/source-credentials/hub", `{"source":"other:models","secret":"planted-refused-source","reason":"test"}`, 422)
 	s.plant("a refused source's secret", "planted-refused-source")
+	s.send(http.MethodPut, "/clusters/lab", `{"backend":"slurm","url":"https://slurm.example","token":"planted-cluster-token","controller":"ctl:6817","join_auth":"munge","join_secret":"`+
+		base64.StdEncoding.EncodeToString([]byte("planted-munge-key-planted-munge-key"))+`","reason":"test"}`, 200)
+	s.plant("a cluster's token", "planted-cluster-token")
+	s.plant("a cluster's key", "planted-munge-key")
 
 	// Refused input is not repeated anywhere, either.
 	s.plant("what was refused", "planted-refused")

@@ -27,6 +27,7 @@ var sources = map[string]source{
 	"REGISTRY":           registryCandidates,
 	"SOURCE-CREDENTIAL":  sourceCandidates,
 	"ARTIFACT-SIGNER":    signerCandidates,
+	"CLUSTER":            clusterCandidates,
 	"device SERIAL":      deviceCandidates,
 	"certificate SERIAL": serialCandidates,
 	"token NAME":         tokenCandidates,

@@ -95,6 +95,7 @@ func nouns(a *app) []*cobra.Command {
 		registryCredentialCommand(a),
 		artifactSignerCommand(a),
 		sourceCredentialCommand(a),
+		clusterCommand(a),
 		rolloutCommand(a),
 		allocationCommand(a),
 		orgCommand(a),

@@ -1,0 +1,40 @@
+package cluster
+
+import "context"
+
+// State is what a cluster says of a node.
+type State string
+
+// The states. Only Member is good.
+const (
+	Absent   State = "absent"  // the cluster knows no such node
+	Joining  State = "joining" // the cluster knows the node and waits for it
+	Member   State = "member"  // the node takes work
+	Draining State = "draining"
+	Drained  State = "drained" // the node gets no work, and has none
+	Down     State = "down"
+	Unknown  State = "unknown" // the cluster's answer is not understood
+)
+
+// Membership is a cluster's answer about one node.
+type Membership struct {
+	State State
+	// Words are the cluster's own words for the state, cleaned: IDLE+DRAIN.
+	Words string
+	// Reason is why the node gets no work, as somebody has told the cluster; cleaned.
+	Reason string
+}
+
+// Adapter asks one cluster. Node is the name of a node in the cluster.
+type Adapter interface {
+	// JoinSecret returns what the node authenticates with when it joins. The caller clears it. Code:
+	// cluster_join_unset.
+	JoinSecret(ctx context.Context, node string) ([]byte, error)
+	// Membership asks what the cluster says of the node. An error means that the cluster said nothing.
+	Membership(ctx context.Context, node string) (Membership, error)
+	// Drain asks that the node gets no further work. Work that runs goes on. A node that is draining or
+	// drained keeps its reason.
+	Drain(ctx context.Context, node, reason string) error
+	// Remove asks the cluster to forget the node. It does nothing if the node is absent.
+	Remove(ctx context.Context, node string) error
+}

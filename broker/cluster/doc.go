@@ -1,0 +1,20 @@
+// Package cluster is how the broker speaks to clusters that nodes join and leave. The main type is
+// Adapter: what the broker asks a cluster, whatever schedules it.
+//
+// # Model
+//
+// A platform administrator stores a cluster: broker.Cluster, with a token of the cluster's API and
+// the secret of its nodes among the broker's secrets (Access). A package below this one has an adapter
+// for each backend. Slurm's is the only one so far.
+//
+// # Rules
+//
+//   - Membership is what the cluster itself says of a node. The word of the node proves nothing.
+//   - What an adapter does not understand is Unknown, and an answer about another node as well. Unknown
+//     is never Member, and never Absent.
+//   - An order to a cluster is done when Membership says so afterwards, not when the cluster has
+//     accepted it.
+//   - A cluster is a stranger: its answers are bounded in size and time, its words are cleaned, and no
+//     redirect is followed.
+//   - Record and secrets belong to the same setting, or nothing is asked.
+package cluster

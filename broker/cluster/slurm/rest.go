@@ -1,0 +1,228 @@
+package slurm
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"mime"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const (
+	// patience bounds one request, and dialIn its connection.
+	patience, dialIn = 10 * time.Second, 5 * time.Second
+	// maxAnswer bounds an answer, in bytes: slurmrestd tells about 3 KiB of a node.
+	maxAnswer = 256 << 10
+	// maxErrors bounds the errors of an answer.
+	maxErrors = 16
+)
+
+// versions are the versions of the API that the adapter speaks, the newest first. Slurm 23.11 has the
+// oldest, and each release has three or more.
+var versions = []string{"v0.0.42", "v0.0.40"}
+
+// rest sends requests to a slurmrestd.
+type rest struct {
+	cluster, base, token string
+	http                 *http.Client
+}
+
+// answer is the part of an answer that is read.
+type answer struct {
+	Nodes []struct {
+		Name   string   `json:"name"`
+		State  []string `json:"state"`
+		Reason string   `json:"reason"`
+	} `json:"nodes"`
+	Errors []struct {
+		Number      int    `json:"error_number"`
+		Error       string `json:"error"`
+		Description string `json:"description"`
+	} `json:"errors"`
+}
+
+// unknownNode reports whether the answer says that there is no such node, and nothing else.
+func (a *answer) unknownNode(node string) bool {
+	for _, e := range a.Errors {
+		if e.Number != unknownNode && (e.Number != noError || e.Description != "Failure to query node "+node) {
+			return false
+		}
+	}
+	return len(a.Errors) > 0
+}
+
+func newREST(c broker.Cluster, token string) *rest {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if c.CACert != "" {
+		config.RootCAs = x509.NewCertPool()
+		config.RootCAs.AppendCertsFromPEM([]byte(c.CACert))
+	}
+	dialer := &net.Dialer{Timeout: dialIn, Control: func(_, address string, _ syscall.RawConn) error { return permitted(address) }}
+	return &rest{cluster: c.Name, base: c.URL, token: token, http: &http.Client{
+		Timeout: patience,
+		Transport: &http.Transport{
+			DialContext: dialer.DialContext, TLSClientConfig: config, TLSHandshakeTimeout: dialIn, DisableKeepAlives: true,
+			MaxResponseHeaderBytes: 64 << 10,
+		},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+var errAddress = errors.New("the address is one of a metadata service, of the link or of a group")
+
+// permitted refuses addresses at which no cluster is. A cluster in a private network is the rule.
+func permitted(address string) error {
+	at, err := netip.ParseAddrPort(address)
+	if err != nil {
+		return err
+	}
+	if a := at.Addr().Unmap(); a.IsUnspecified() || a.IsLinkLocalUnicast() || a.IsMulticast() || a == metadata6 {
+		return errAddress
+	}
+	return nil
+}
+
+// metadata6 is where a cloud has its metadata service outside of the networks of links.
+var metadata6 = netip.MustParseAddr("fd00:ec2::254")
+
+// get asks for a node.
+func (r *rest) get(ctx context.Context, node string) (*answer, error) {
+	status, a, err := r.ask(ctx, http.MethodGet, node, nil)
+	switch {
+	case err != nil:
+		return nil, err
+	case status == http.StatusOK, a.unknownNode(node):
+		return a, nil
+	}
+	return nil, r.said(a)
+}
+
+func (r *rest) drain(ctx context.Context, node, reason string) error {
+	body, err := json.Marshal(map[string]any{"state": []string{"DRAIN"}, "reason": reason})
+	if err != nil {
+		return err
+	}
+	return r.order(ctx, http.MethodPost, node, body)
+}
+
+func (r *rest) remove(ctx context.Context, node string) error {
+	return r.order(ctx, http.MethodDelete, node, nil)
+}
+
+func (r *rest) order(ctx context.Context, method, node string, body []byte) error {
+	status, a, err := r.ask(ctx, method, node, body)
+	if err == nil && (status != http.StatusOK || len(a.Errors) > 0) {
+		err = r.said(a)
+	}
+	return err
+}
+
+// said is the error of an answer in which Slurm says what is wrong. Code: cluster_refused.
+func (r *rest) said(a *answer) error {
+	why := "without a reason"
+	if len(a.Errors) > 0 {
+		why = taskcatalog.Clean(a.Errors[0].Description+": "+a.Errors[0].Error, 300)
+	}
+	return broker.Errorf(broker.Refused, "cluster_refused", "cluster %s refuses: %s", r.cluster, why)
+}
+
+// ask sends a request in the first version that the server has. Codes: cluster_unreachable,
+// cluster_token_refused, cluster_version_unsupported, cluster_answer_invalid.
+func (r *rest) ask(ctx context.Context, method, node string, body []byte) (int, *answer, error) {
+	for _, version := range versions {
+		status, a, err := r.send(ctx, method, r.base+"/slurm/"+version+"/node/"+url.PathEscape(node), body)
+		if status != http.StatusNotFound || err != nil {
+			return status, a, err
+		}
+	}
+	return 0, nil, broker.Errorf(broker.Refused, "cluster_version_unsupported",
+		"cannot use cluster %s: its slurmrestd has no version %s or %s of the API (use Slurm 23.11 or later)", r.cluster, versions[1], versions[0])
+}
+
+// send sends one request. The status 404 without an answer of Slurm means that the server has not this
+// version.
+func (r *rest) send(ctx context.Context, method, address string, body []byte) (int, *answer, error) {
+	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return 0, nil, err
+	}
+	req.Header.Set("X-SLURM-USER-TOKEN", r.token)
+	req.Header.Set("Accept", "application/json")
+	if body != nil {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	res, err := r.http.Do(req)
+	if err != nil {
+		return 0, nil, r.unreachable(ctx, err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
+	var a answer
+	switch {
+	case err != nil:
+		return 0, nil, r.unreachable(ctx, err)
+	case refused(res.StatusCode):
+		return 0, nil, broker.Errorf(broker.Refused, "cluster_token_refused",
+			"cannot use cluster %s: it refuses the token, which may have expired (make one with scontrol token, and set it: hostler help cluster set)", r.cluster)
+	case len(raw) > maxAnswer:
+		return 0, nil, r.invalid("is too large")
+	case res.StatusCode == http.StatusNotFound && kind != "application/json":
+		return res.StatusCode, nil, nil
+	case kind != "application/json":
+		return 0, nil, r.invalid("is not JSON: the server may be no slurmrestd")
+	case json.Unmarshal(raw, &a) != nil || len(a.Errors) > maxErrors:
+		return 0, nil, r.invalid("is not an answer of slurmrestd")
+	}
+	return res.StatusCode, &a, nil
+}
+
+// refused reports whether a status is of a token that is not accepted. A controller that slurmrestd
+// passes the token to is one network further.
+func refused(status int) bool {
+	return slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNetworkAuthenticationRequired}, status)
+}
+
+func (r *rest) invalid(why string) error {
+	return broker.Errorf(broker.Unavailable, "cluster_answer_invalid", "cannot use cluster %s: its answer %s", r.cluster, why)
+}
+
+// unreachable describes a failed request without anything that was sent or received.
+func (r *rest) unreachable(ctx context.Context, err error) error {
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctx.Err()
+	}
+	var (
+		cert *tls.CertificateVerificationError
+		op   *net.OpError
+		u    *url.Error
+		why  = "gives no answer that can be read"
+	)
+	switch {
+	case errors.As(err, &u) && u.Timeout(), errors.Is(err, context.DeadlineExceeded):
+		why = "did not answer in time"
+	case errors.As(err, &cert):
+		why = "has a certificate that does not verify (use --ca-file)"
+	case errors.Is(err, errAddress):
+		why = "cannot be reached: " + errAddress.Error()
+	case errors.As(err, &op) && op.Op == "dial":
+		why = "cannot be reached: " + taskcatalog.Clean(op.Err.Error(), 200)
+	case errors.Is(err, http.ErrSchemeMismatch):
+		why = "does not speak TLS"
+	}
+	return broker.Errorf(broker.Unavailable, "cluster_unreachable", "cannot use cluster %s: its API %s", r.cluster, why)
+}

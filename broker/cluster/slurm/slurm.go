@@ -1,0 +1,103 @@
+package slurm
+
+import (
+	"bytes"
+	"context"
+	"regexp"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/cluster"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// nodeName is the form of the names that the adapter takes: neither a list nor a range.
+var nodeName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,62}$`)
+
+// everyNode is Slurm's word for all nodes, in any case.
+const everyNode = "all"
+
+// maxReason bounds what is told of a reason, in bytes.
+const maxReason = 200
+
+// Cluster is one Slurm cluster.
+type Cluster struct {
+	name string
+	join []byte
+	rest *rest
+}
+
+// New returns the adapter of a cluster. It opens no connection.
+func New(c broker.Cluster, a cluster.Access) cluster.Adapter {
+	return &Cluster{name: c.Name, join: a.JoinSecret, rest: newREST(c, a.Token)}
+}
+
+// JoinSecret implements cluster.Adapter: it returns the key that all members share.
+func (c *Cluster) JoinSecret(_ context.Context, node string) ([]byte, error) {
+	if err := c.named(node); err != nil {
+		return nil, err
+	}
+	if len(c.join) == 0 {
+		return nil, broker.Errorf(broker.Refused, "cluster_join_unset",
+			"no node can join cluster %s: no join secret is stored with it (set it: hostler help cluster set)", c.name)
+	}
+	return bytes.Clone(c.join), nil
+}
+
+// Membership implements cluster.Adapter.
+func (c *Cluster) Membership(ctx context.Context, node string) (cluster.Membership, error) {
+	if err := c.named(node); err != nil {
+		return cluster.Membership{}, err
+	}
+	a, err := c.rest.get(ctx, node)
+	if err != nil {
+		return cluster.Membership{}, err
+	}
+	return judge(a, node), nil
+}
+
+// Drain implements cluster.Adapter.
+func (c *Cluster) Drain(ctx context.Context, node, reason string) error {
+	if reason = strings.TrimSpace(taskcatalog.Clean(reason, maxReason)); reason == "" {
+		return broker.Errorf(broker.Invalid, "reason_missing", "cannot drain %s of cluster %s: no reason is given", node, c.name)
+	}
+	is, err := c.Membership(ctx, node)
+	switch {
+	case err != nil:
+		return err
+	case is.State == cluster.Draining || is.State == cluster.Drained:
+		return nil
+	case is.State == cluster.Absent || is.State == cluster.Unknown:
+		return c.not("drain", node, is)
+	}
+	return c.rest.drain(ctx, node, reason)
+}
+
+// Remove implements cluster.Adapter.
+func (c *Cluster) Remove(ctx context.Context, node string) error {
+	is, err := c.Membership(ctx, node)
+	switch {
+	case err != nil:
+		return err
+	case is.State == cluster.Absent:
+		return nil
+	case is.State == cluster.Unknown:
+		return c.not("remove", node, is)
+	}
+	return c.rest.remove(ctx, node)
+}
+
+func (c *Cluster) not(verb, node string, is cluster.Membership) error {
+	return broker.Errorf(broker.Refused, "cluster_node_unknown", "cannot %s %s of cluster %s: the cluster says %s of it (%s)",
+		verb, node, c.name, is.State, is.Words)
+}
+
+// named refuses a name that Slurm could read as other nodes. Code: cluster_node_invalid.
+func (c *Cluster) named(node string) error {
+	if !nodeName.MatchString(node) || node == everyNode {
+		return broker.Errorf(broker.Invalid, "cluster_node_invalid",
+			"cannot ask cluster %s about %q: that is no plain name of one node (give the machine a host name of a-z, 0-9, '.' and '-')",
+			c.name, taskcatalog.Clean(node, 64))
+	}
+	return nil
+}

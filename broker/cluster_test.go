@@ -1,0 +1,44 @@
+package broker_test
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/hostler/hostler/broker"
+)
+
+func TestAnInvalidClusterIsRefused(t *testing.T) {
+	key := bytes.Repeat([]byte{7}, 128)
+	good := broker.Cluster{Name: "lab", Backend: "slurm", URL: "https://slurm.example:6820", Controller: "ctl.example:6817", JoinAuth: "munge"}
+	if err := good.Check("ey.token", key); err != nil {
+		t.Fatal(err)
+	}
+	if err := (broker.Cluster{Name: "lab", Backend: "slurm", URL: "https://[fd00::1]:6820"}).Check("ey.token", nil); err != nil {
+		t.Error(err)
+	}
+	for name, change := range map[string]func(c *broker.Cluster, token *string, key *[]byte){
+		"a path as name":         func(c *broker.Cluster, _ *string, _ *[]byte) { c.Name = "../sites" },
+		"another backend":        func(c *broker.Cluster, _ *string, _ *[]byte) { c.Backend = "lsf" },
+		"no TLS":                 func(c *broker.Cluster, _ *string, _ *[]byte) { c.URL = "http://slurm.example" },
+		"a URL with a path":      func(c *broker.Cluster, _ *string, _ *[]byte) { c.URL = "https://slurm.example/slurm" },
+		"a URL with a user":      func(c *broker.Cluster, _ *string, _ *[]byte) { c.URL = "https://u:p@slurm.example" },
+		"a CA that is none":      func(c *broker.Cluster, _ *string, _ *[]byte) { c.CACert = "Injected" },
+		"no controller":          func(c *broker.Cluster, _ *string, _ *[]byte) { c.Controller = "" },
+		"a controller with more": func(c *broker.Cluster, _ *string, _ *[]byte) { c.Controller = "ctl:6817 --Injected" },
+		"a port that is none":    func(c *broker.Cluster, _ *string, _ *[]byte) { c.Controller = "ctl:70000" },
+		"another way to join":    func(c *broker.Cluster, _ *string, _ *[]byte) { c.JoinAuth = "none" },
+		"no way to join":         func(c *broker.Cluster, _ *string, _ *[]byte) { c.JoinAuth = "" },
+		"a short key":            func(_ *broker.Cluster, _ *string, k *[]byte) { *k = (*k)[:31] },
+		"a long key":             func(_ *broker.Cluster, _ *string, k *[]byte) { *k = bytes.Repeat(*k, 9) },
+		"no key":                 func(_ *broker.Cluster, _ *string, k *[]byte) { *k = nil },
+		"no token":               func(_ *broker.Cluster, token *string, _ *[]byte) { *token = "" },
+		"a token of two lines":   func(_ *broker.Cluster, token *string, _ *[]byte) { *token = "a\nInjected: b" },
+	} {
+		c, token, secret := good, "ey.token", key
+		change(&c, &token, &secret)
+		if err := c.Check(token, secret); err == nil || broker.AsError(err).Code != "cluster_invalid" || strings.Contains(err.Error(), "Injected") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/api/client"
+	"github.com/hostler/hostler/broker/cmd/hostler/render"
+)
+
+func clusterCommand(a *app) *cobra.Command {
+	return noun("cluster", "clusters that nodes join and leave by operations", "  hostler cluster list",
+		clusterSetCommand(a), clusterListCommand(a), clusterRemoveCommand(a))
+}
+
+func clusterSetCommand(a *app) *cobra.Command {
+	var put api.ClusterPut
+	var token, join, ca string
+	c := &cobra.Command{
+		Use:   "set NAME --backend slurm --url URL --token-file FILE|- --reason R",
+		Short: "store a cluster and its secrets", Args: exactly("NAME"),
+		Long: `Store a cluster, and its secrets among the broker's secrets. The broker asks the
+cluster's API which nodes are its members, and has it drain and remove nodes. It
+needs slurmrestd of Slurm 23.11 or later, behind a proxy with TLS, and a token of an
+account that may change nodes:
+
+  scontrol token username=slurm lifespan=31536000 | cut -d= -f2 > token
+
+Nodes join only if --controller, --join-auth and --join-secret-file are given. The
+join secret is the key that all members share: munge.key, or slurm.key of auth/slurm.
+Whoever is root on a member can act as any user of the cluster, so the members of a
+cluster should belong to one tenant. Operations of --project alone may make members;
+without it, operations of the platform alone. The cluster is not asked here: the
+first operation that uses it tries it. Each FILE with a secret must be readable by
+its owner alone.`,
+		Example: `  hostler cluster set lab --backend slurm --url https://slurm.example:6820 --token-file token --reason 'our lab'
+  hostler cluster set lab --backend slurm --url https://slurm.example:6820 --token-file token --project acme/lab --controller ctl.example:6817 --join-auth munge --join-secret-file munge.key --reason 'our lab'`,
+		RunE: func(c *cobra.Command, args []string) error {
+			if put.Backend == "" || put.URL == "" || token == "" {
+				return usage("no backend, URL or token is given (use --backend slurm, --url URL and --token-file FILE, or - for stdin)")
+			}
+			if err := needReason(put.Reason); err != nil {
+				return err
+			}
+			if err := a.readCluster(&put, token, join, ca); err != nil {
+				return err
+			}
+			defer clear(put.JoinSecret)
+			remote, err := a.connect()
+			if err != nil {
+				return err
+			}
+			kept, err := remote.SetCluster(c.Context(), args[0], put)
+			if err != nil {
+				return err
+			}
+			return a.showClusters(kept, []api.Cluster{*kept})
+		},
+	}
+	f := c.Flags()
+	f.StringVar(&put.Backend, "backend", "", "what schedules the cluster: `slurm`")
+	f.StringVar(&put.URL, "url", "", "`URL` of the cluster's API, https://HOST[:PORT]")
+	f.StringVar(&token, "token-file", "", "`FILE` with a token of the API, or - for stdin")
+	f.StringVar(&ca, "ca-file", "", "PEM `FILE` that the URL's certificate is verified with (default: the system's roots)")
+	f.StringVar(&put.Project, "project", "", "`PROJECT` whose operations may make members (default: operations of the platform alone)")
+	f.StringVar(&put.Controller, "controller", "", "`HOST:PORT` where nodes report (default: no node can join)")
+	f.StringVar(&put.JoinAuth, "join-auth", "", "how nodes authenticate: `munge` or slurm")
+	f.StringVar(&join, "join-secret-file", "", "`FILE` with munge.key or slurm.key")
+	reasonFlag(c, &put.Reason)
+	return c
+}
+
+// readCluster reads the files of a cluster.
+func (a *app) readCluster(put *api.ClusterPut, token, join, ca string) (err error) {
+	if ca != "" {
+		raw, err := a.readBounded(ca)
+		if err != nil {
+			return err
+		}
+		put.CACert = string(raw)
+	}
+	if join != "" {
+		if put.JoinSecret, err = a.readSecret(join); err != nil {
+			return err
+		}
+	}
+	return a.readSecretLine(token, &put.Token)
+}
+
+func clusterListCommand(a *app) *cobra.Command {
+	return &cobra.Command{
+		Use: "list", Short: "list the clusters", Args: exactly(),
+		Example: "  hostler cluster list",
+		RunE: func(c *cobra.Command, _ []string) error {
+			remote, err := a.connect()
+			if err != nil {
+				return err
+			}
+			l, err := remote.Clusters(c.Context())
+			if err != nil {
+				return err
+			}
+			return a.showClusters(l, l.Items)
+		},
+	}
+}
+
+func clusterRemoveCommand(a *app) *cobra.Command {
+	var reason string
+	c := &cobra.Command{
+		Use: "remove CLUSTER --reason R", Short: "remove a cluster and its secrets", Args: exactly("CLUSTER"),
+		Long: `Remove a cluster and its secrets from the broker. The cluster and its members stay
+what they are: let the members leave first, since afterwards the broker can neither
+ask about them nor drain them.`,
+		Example: "  hostler cluster remove lab --reason 'the lab is closed' --yes",
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := needReason(reason); err != nil {
+				return err
+			}
+			if err := a.confirm(c, "remove cluster %s? Its secrets are deleted, and its members stay members", args[0]); err != nil {
+				return err
+			}
+			remote, err := a.connect()
+			if err != nil {
+				return err
+			}
+			r, err := remote.RemoveCluster(c.Context(), args[0], reason)
+			if err != nil {
+				return err
+			}
+			return a.show(r, []string{r.Name}, func(p *render.Page) { p.Line("removed: " + r.Name + ", at " + r.URL) })
+		},
+	}
+	yesFlag(c)
+	reasonFlag(c, &reason)
+	return c
+}
+
+func (a *app) showClusters(v any, items []api.Cluster) error {
+	names, rows := []string{}, [][]string{}
+	for _, s := range items {
+		names = append(names, s.Name)
+		rows = append(rows, []string{
+			s.Name, s.Backend, s.URL, cmp.Or(s.ProjectID, "–"), cmp.Or(s.Controller, "–"), cmp.Or(s.JoinAuth, "–"),
+			s.SetBy, render.Ago(s.SetAt, a.now()), s.Reason,
+		})
+	}
+	return a.show(v, names, func(p *render.Page) {
+		p.Table([]render.Column{
+			render.Keep("NAME"), render.Keep("BACKEND"), render.Main("URL"), render.More("PROJECT"), render.More("CONTROLLER"), render.Aside("JOIN"),
+			render.Aside("SET BY"), render.More("SET"), render.Keep("REASON"),
+		}, rows)
+		if len(rows) == 0 {
+			a.note("no clusters: operations make no node a member of a cluster")
+		}
+	})
+}
+
+func clusterCandidates(ctx context.Context, remote *client.Client, _ []string, _ string) (out []candidate, err error) {
+	l, err := remote.Clusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range l.Items {
+		out = append(out, candidate{c.Name, c.Backend + " at " + c.URL})
+	}
+	return out, nil
+}

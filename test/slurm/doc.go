@@ -1,0 +1,7 @@
+// Package slurm starts a real Slurm cluster for tests: Debian's programs in a root of their own, alone
+// in namespaces. Start is the entry. The root is made once, with mmdebstrap, and kept in the cache
+// directory of the guests' images; it needs root and 150 MB.
+//
+// The programs are those of Debian 13 (Slurm 24.11), whatever the machine has: slurmrestd of Debian 12
+// can neither drain nor remove nodes. The cluster uses auth/slurm, so it needs no munge.
+package slurm
