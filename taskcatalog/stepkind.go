@@ -54,7 +54,10 @@ const (
 	CredentialS3Read      = "s3_read"
 	CredentialGCSRead     = "gcs_read"
 	CredentialHFToken     = "hf_token"
-	CredentialClusterJoin = "cluster_join_token"
+	CredentialClusterJoin = "cluster_join_token" // a ClusterJoin, given once
+	// CredentialClusterMembership is no secret: a step cluster.verify asks for it on the same way, and gets
+	// a ClusterMembership.
+	CredentialClusterMembership = "cluster_membership"
 )
 
 var (
@@ -163,14 +166,13 @@ var stepKinds = []StepKind{
 		Name: "cluster.join", Summary: "make the node a member of a cluster",
 		Args: []StepArg{
 			argCluster,
-			{Name: "endpoint", Type: StepText, Required: true, Summary: "the cluster's address"},
-			{Name: "credential", Type: StepSecret, Required: true, Values: []string{CredentialClusterJoin}, Summary: "used once"},
-			{Name: "labels", Type: StepTexts, Summary: "what the cluster knows of the node"},
+			{Name: "credential", Type: StepSecret, Required: true, Values: []string{CredentialClusterJoin}, Summary: "used once; it says where the controller is"},
+			{Name: "labels", Type: StepTexts, Summary: "what the cluster knows of the node: features of Slurm"},
 		},
 	},
 	{
 		Name: "cluster.verify", Summary: "the cluster itself says that the node is its member, and ready",
-		Args: []StepArg{argCluster, {Name: "endpoint", Type: StepText, Required: true, Summary: "the cluster's address"}},
+		Args: []StepArg{argCluster, {Name: "name", Type: StepText, Required: true, Summary: "the cluster, as hostler cluster list shows it"}},
 	},
 	{Name: "host.reboot", Summary: "restart the machine, and go on after it"},
 }

@@ -218,7 +218,7 @@ func TestAnAgentThatCannotGoOnTellsWhatWasDone(t *testing.T) {
 	l := newLab(t)
 	l.kinds["gpu.runtime.check"] = gives("", new(int))
 	l.kinds["cluster.verify"] = steps.Kind{Do: func(context.Context, *steps.Step) (steps.Proof, error) { crash(); return steps.Proof{}, nil }}
-	p := aPlan(t, `[{"id":"one","kind":"gpu.runtime.check"},{"id":"two","kind":"cluster.verify","with":{"cluster":"slurm","endpoint":"x"}}]`)
+	p := aPlan(t, `[{"id":"one","kind":"gpu.runtime.check"},{"id":"two","kind":"cluster.verify","with":{"cluster":"slurm","name":"x"}}]`)
 	if e := l.run(t.Context(), "t-1", p); !e.crashed {
 		t.Fatal(e.err)
 	}

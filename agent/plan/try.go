@@ -112,6 +112,9 @@ func (o *Operation) call(ctx context.Context, s *taskcatalog.PlannedStep, st *st
 func (o *Operation) prepare(i int, args steps.Args) *steps.Step {
 	s := o.Plan.Steps[i]
 	credential, _ := s.With["type"].Literal.(string)
+	if s.Kind == "cluster.verify" {
+		credential = taskcatalog.CredentialClusterMembership
+	}
 	return &steps.Step{
 		PlannedStep: s, Plan: o.Plan, Host: o.Host, Args: args, Checkpoint: &checkpoint{o: o, step: s.ID},
 		Progress: func(percent int, message string) { o.progress(i, percent, message) },

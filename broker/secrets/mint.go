@@ -20,6 +20,9 @@ var mintable = map[string]map[string]func(m *Minter, ctx context.Context, task b
 	taskcatalog.CredentialS3Read:           {operationRun: (*Minter).sourceCredential},
 	taskcatalog.CredentialGCSRead:          {operationRun: (*Minter).sourceCredential},
 	taskcatalog.CredentialHFToken:          {operationRun: (*Minter).sourceCredential},
+
+	taskcatalog.CredentialClusterJoin:       {operationRun: (*Minter).clusterStep},
+	taskcatalog.CredentialClusterMembership: {operationRun: (*Minter).clusterStep},
 }
 
 const operationRun = "operation.run"
@@ -41,6 +44,9 @@ type Minter struct {
 	// SourceCredential makes the credential of a step of an operation, with which the node pulls
 	// artifacts from a bucket or a repository.
 	SourceCredential func(ctx context.Context, task broker.Task, credentialType, step string) (broker.Minted, error)
+	// ClusterStep answers a step of an operation with what a node joins a cluster, or with what the
+	// cluster says of the node.
+	ClusterStep func(ctx context.Context, task broker.Task, credentialType, step string) (broker.Minted, error)
 }
 
 // Mint makes or reads the credential that a task's node asks for. Codes: credential_type_unknown,
@@ -72,6 +78,11 @@ func (m *Minter) stepPullToken(ctx context.Context, task broker.Task, ask broker
 // sourceCredential returns the credential of a step.
 func (m *Minter) sourceCredential(ctx context.Context, task broker.Task, ask broker.MintAsk) (broker.Minted, error) {
 	return m.within(m.SourceCredential(ctx, task, ask.Type, ask.Step))
+}
+
+// clusterStep returns the answer to a step about a cluster.
+func (m *Minter) clusterStep(ctx context.Context, task broker.Task, ask broker.MintAsk) (broker.Minted, error) {
+	return m.within(m.ClusterStep(ctx, task, ask.Type, ask.Step))
 }
 
 // within lets a credential expire when its service says, or after mintLife if that is earlier.

@@ -13,6 +13,8 @@ import (
 	allocationrecords "github.com/hostler/hostler/broker/allocation/records"
 	"github.com/hostler/hostler/broker/artifactsource"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/cluster"
+	"github.com/hostler/hostler/broker/cluster/slurm"
 	"github.com/hostler/hostler/broker/onboarding"
 	onboardingrecords "github.com/hostler/hostler/broker/onboarding/records"
 	"github.com/hostler/hostler/broker/opa"
@@ -81,14 +83,19 @@ func kinds(
 }
 
 // minter mints secrets for tasks: a pull token from its registry, a machine's token from its MAAS, or
-// from the stored copy if MAAS does not answer, and a credential of a source of artifacts.
+// from the stored copy if MAAS does not answer, a credential of a source of artifacts, and what a cluster
+// says.
 func (s *Server) minter() *secrets.Minter {
 	tokens := &onboardingrecords.MachineTokens{DB: s.db, Sites: s.sites}
 	pulls := &registry.Pulls{Records: s.db, Secrets: s.secrets, Client: s.registries, Signed: s.signed}
 	sources := &artifactsource.Mints{Records: s.db, Secrets: s.secrets, Signed: s.signed, Now: s.c.Now}
+	clusters := &cluster.Steps{
+		Records: s.db, Secrets: s.secrets, Signed: s.signed, Now: s.c.Now,
+		Backends: map[string]func(broker.Cluster, cluster.Access) cluster.Adapter{broker.ClusterSlurm: slurm.New},
+	}
 	return &secrets.Minter{
 		Keeper: s.secrets, Now: s.c.Now, PullToken: pulls.Of, MachineToken: tokens.Of, TerminalToken: s.terminalToken,
-		StepPullToken: pulls.OfStep, SourceCredential: sources.Of,
+		StepPullToken: pulls.OfStep, SourceCredential: sources.Of, ClusterStep: clusters.Of,
 	}
 }
 

@@ -190,8 +190,11 @@ func TestAStepOfAnOperationAsksAgain(t *testing.T) {
 		ok(t, mint("s3_read", "other", "r1"))
 		ok(t, mint("cluster_join_token", "join", "r3"))
 		refused(t, mint("cluster_join_token", "join", "r3"), "already_minted") // consumed by its use
+		refused(t, mint("cluster_join_token", "join", "r4"), "already_minted") // by whatever request
+		ok(t, mint("cluster_membership", "verify", "r5"))
+		ok(t, mint("cluster_membership", "verify", "r5"))
 		rows := must(db.ListAudit(ctx, store.AuditFilter{Subject: "task/" + k.ID, Newest: true}))(t)
-		if got := string(rows[1].After); !strings.Contains(got, `"step":"join"`) || !strings.Contains(got, "models/a.bin") || strings.Contains(got, "r3") {
+		if got := string(rows[3].After); !strings.Contains(got, `"step":"join"`) || !strings.Contains(got, "models/a.bin") || strings.Contains(got, "r3") {
 			t.Errorf("the audit log says %s", got)
 		}
 		for tries <= 64 {

@@ -40,17 +40,21 @@ type Mint struct {
 // that is consumed by its use, or that permits more than reading the named content, is given once.
 func (m Mint) repeats() bool {
 	switch m.Type {
-	case taskcatalog.CredentialOCIPull, taskcatalog.CredentialS3Read, taskcatalog.CredentialGCSRead, taskcatalog.CredentialHFToken:
+	case taskcatalog.CredentialOCIPull, taskcatalog.CredentialS3Read, taskcatalog.CredentialGCSRead, taskcatalog.CredentialHFToken,
+		taskcatalog.CredentialClusterMembership:
 		return m.Request != ""
 	}
 	return false
 }
 
 // key is what is minted once in an attempt: a type of credential for the whole task, or a request of a
-// step.
+// step. What joins a cluster is minted once for its step.
 func (m Mint) key() string {
-	if m.Step == "" {
+	switch {
+	case m.Step == "":
 		return m.Type
+	case m.Type == taskcatalog.CredentialClusterJoin:
+		return m.Type + "/" + m.Step
 	}
 	return m.Type + "/" + m.Step + "/" + m.Request
 }

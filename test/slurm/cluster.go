@@ -221,6 +221,15 @@ func childrenOf(pid int) (children []int) {
 	return children
 }
 
+// Node starts slurmd with its own /etc/slurm, in which is the key alone.
+func (c *Cluster) Node(argv []string, key []byte) {
+	c.t.Helper()
+	c.ok(os.MkdirAll(c.Root+"/run/node", 0o755))
+	c.write("/run/node/slurm.key", key, 0o400)
+	alone := []string{"unshare", "--mount", "--propagation", "unchanged", "sh", "-c", `mount --bind /run/node /etc/slurm && exec "$@"`, "sh"}
+	c.Begin(append(alone, argv...)...)
+}
+
 // Until asks until the answer is yes.
 func (c *Cluster) Until(what string, yes func() bool) {
 	c.t.Helper()

@@ -24,7 +24,7 @@ const (
 
 var packages = []string{
 	"base-files", "coreutils", "dash", "iproute2",
-	"slurm-client", "slurm-wlm-basic-plugins", "slurm-wlm-jwt-plugin", "slurmctld", "slurmd", "slurmrestd",
+	"slurm-client", "slurm-wlm-basic-plugins", "slurm-wlm-jwt-plugin", "slurmctld", "slurmd", "slurmrestd", "util-linux",
 }
 
 // root returns a directory with the unpacked packages, which every test reads and none writes.

@@ -231,7 +231,7 @@ safety: forced
 targets: [node]
 deadline_seconds: 600
 steps:
-  - {id: look, kind: cluster.verify, timeout_seconds: 10, with: {cluster: slurm, endpoint: "controller:6817"}}
+  - {id: look, kind: cluster.verify, timeout_seconds: 10, with: {cluster: slurm, name: lab}}
 `)
 	if _, err := Make(d, Request{OperationID: "op-1", Attempt: 1}); broker.AsError(err).Code != CodeBackend {
 		t.Error(err)

@@ -1,0 +1,152 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+var now = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
+
+// fakeCluster says what a test wants of one node.
+type fakeCluster struct {
+	is    Membership
+	err   error
+	asked []string
+}
+
+func (f *fakeCluster) JoinSecret(_ context.Context, node string) ([]byte, error) {
+	f.asked = append(f.asked, "join "+node)
+	return []byte("planted-key"), f.err
+}
+
+func (f *fakeCluster) Membership(_ context.Context, node string) (Membership, error) {
+	f.asked = append(f.asked, "look "+node)
+	return f.is, f.err
+}
+func (f *fakeCluster) Drain(context.Context, string, string) error { return nil }
+func (f *fakeCluster) Remove(context.Context, string) error        { return nil }
+
+type site struct {
+	clusters map[string]broker.Cluster
+	secrets  keeper
+	signed   taskcatalog.Task
+	fake     *fakeCluster
+}
+
+func (s *site) Cluster(_ context.Context, name string) (broker.Cluster, error) {
+	c, ok := s.clusters[name]
+	if !ok {
+		return c, broker.Errorf(broker.NotFound, "cluster_not_found", "none")
+	}
+	return c, nil
+}
+
+func (s *site) Node(_ context.Context, id string) (broker.Node, error) {
+	return broker.Node{ID: id, Hostname: "GPU-7.example"}, nil
+}
+
+const plan = `{"operation_id":"op-1","attempt":1,"operation":"slurm.node.bootstrap@v1","project_id":"p-1","steps":[
+{"id":"token","kind":"credential.mint","with":{"type":"cluster_join_token","scope":"lab"}},
+{"id":"join","kind":"cluster.join","with":{"cluster":"slurm","credential":{"from":"steps.token"}}},
+{"id":"verify","kind":"cluster.verify","with":{"cluster":"slurm","name":"lab"}}]}`
+
+func newSite(t *testing.T, plan string) *site {
+	t.Helper()
+	s := &site{secrets: keeper{}, fake: &fakeCluster{is: Membership{State: Member, Words: "IDLE"}}, clusters: map[string]broker.Cluster{}}
+	s.signed = taskcatalog.Task{TaskID: "t-1", NodeID: "n-1", NodeEpoch: 2, Type: "operation.run", Params: json.RawMessage(plan)}
+	for name, project := range map[string]string{"lab": "p-1", "other": "p-2", "platform": ""} {
+		c := broker.Cluster{
+			Name: name, Backend: "slurm", URL: "https://slurm.example", ProjectID: project, Controller: "ctl:6817", JoinAuth: "munge",
+			VaultPath: broker.ClusterPath(name), Generation: "g",
+		}
+		s.clusters[name] = c
+		if err := Put(t.Context(), s.secrets, c, Access{Token: "planted-token", JoinSecret: []byte("planted-key")}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return s
+}
+
+func (s *site) ask(t *testing.T, credentialType, step string) (broker.Minted, error) {
+	t.Helper()
+	steps := &Steps{
+		Records: s, Secrets: s.secrets, Now: func() time.Time { return now },
+		Signed: func(envelope []byte) (*taskcatalog.Task, error) {
+			if string(envelope) != "signed" {
+				return nil, errors.New("no signature")
+			}
+			return &s.signed, nil
+		},
+		Backends: map[string]func(broker.Cluster, Access) Adapter{"slurm": func(broker.Cluster, Access) Adapter { return s.fake }},
+	}
+	return steps.Of(t.Context(), broker.Task{ID: "t-1", NodeID: "n-1", NodeEpoch: 2, Type: "operation.run", Envelope: []byte("signed")}, credentialType, step)
+}
+
+func TestAStepIsAnsweredByTheCluster(t *testing.T) {
+	s := newSite(t, plan)
+	got, err := s.ask(t, "cluster_join_token", "token")
+	var join taskcatalog.ClusterJoin
+	if err != nil || json.Unmarshal([]byte(got.Secret), &join) != nil || join.Node != "gpu-7" || join.Controller != "ctl:6817" ||
+		join.Auth != "munge" || string(join.Key) != "planted-key" || !got.Expires.Equal(now.Add(life)) || got.Opens != "join cluster lab as gpu-7" {
+		t.Errorf("%+v %+v %v", got, join, err)
+	}
+	got, err = s.ask(t, "cluster_membership", "verify")
+	var is taskcatalog.ClusterMembership
+	if err != nil || json.Unmarshal([]byte(got.Secret), &is) != nil || is.State != "member" || is.Words != "IDLE" || strings.Contains(got.Secret, "planted") {
+		t.Errorf("%+v %v", got, err)
+	}
+	if strings.Join(s.fake.asked, ", ") != "join gpu-7, look gpu-7" {
+		t.Errorf("asked %v", s.fake.asked)
+	}
+}
+
+func TestAStepIsRefused(t *testing.T) {
+	for name, row := range map[string]struct {
+		plan, kind, step, code string
+		broken                 func(*site)
+	}{
+		"that is not in the plan":        {plan, "cluster_join_token", "nothing", "credential_refused", nil},
+		"that joins by itself":           {plan, "cluster_join_token", "join", "credential_refused", nil},
+		"that only verifies":             {plan, "cluster_join_token", "verify", "credential_refused", nil},
+		"that mints and asks":            {plan, "cluster_membership", "token", "credential_refused", nil},
+		"of another type":                {plan, "s3_read", "verify", "credential_refused", nil},
+		"whose token nobody takes":       {strings.Replace(plan, `{"from":"steps.token"}`, `"x"`, 1), "cluster_join_token", "token", "credential_refused", nil},
+		"whose token another kind takes": {strings.Replace(plan, "cluster.join", "file.render", 1), "cluster_join_token", "token", "credential_refused", nil},
+		"of a cluster that is not there": {strings.ReplaceAll(plan, `"lab"`, `"none"`), "cluster_join_token", "token", "cluster_not_found", nil},
+		"of another project's cluster":   {strings.ReplaceAll(plan, `"lab"`, `"other"`), "cluster_join_token", "token", "cluster_not_found", nil},
+		"of the platform's cluster":      {strings.ReplaceAll(plan, `"lab"`, `"platform"`), "cluster_membership", "verify", "cluster_not_found", nil},
+		"of the platform itself":         {strings.Replace(plan, `"project_id":"p-1",`, "", 1), "cluster_membership", "verify", "cluster_not_found", nil},
+		"of another backend":             {strings.ReplaceAll(plan, `"slurm"`, `"k8s"`), "cluster_membership", "verify", "cluster_not_found", nil},
+		"without the cluster's secrets":  {plan, "cluster_join_token", "token", "cluster_secret_missing", func(s *site) { clear(s.secrets) }},
+		"while the cluster is away": {plan, "cluster_membership", "verify", "cluster_unreachable", func(s *site) {
+			s.fake.err = broker.Errorf(broker.Unavailable, "cluster_unreachable", "away")
+		}},
+		"of an envelope of another task":  {plan, "cluster_join_token", "token", "credential_refused", func(s *site) { s.signed.TaskID = "t-2" }},
+		"of an envelope of another node":  {plan, "cluster_join_token", "token", "credential_refused", func(s *site) { s.signed.NodeID = "n-2" }},
+		"of an envelope of another epoch": {plan, "cluster_join_token", "token", "credential_refused", func(s *site) { s.signed.NodeEpoch = 1 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, row.plan)
+			if row.broken != nil {
+				row.broken(s)
+			}
+			got, err := s.ask(t, row.kind, row.step)
+			if err == nil || broker.AsError(err).Code != row.code || got.Secret != "" || strings.Contains(err.Error(), "planted") {
+				t.Errorf("%v, want %s", err, row.code)
+			}
+		})
+	}
+	// A cluster of another project and one that is not there differ in nothing.
+	_, there := newSite(t, strings.ReplaceAll(plan, `"lab"`, `"other"`)).ask(t, "cluster_join_token", "token")
+	_, none := newSite(t, strings.ReplaceAll(plan, `"lab"`, `"none"`)).ask(t, "cluster_join_token", "token")
+	if there.Error() != none.Error() {
+		t.Errorf("%v differs from %v", there, none)
+	}
+}

@@ -1,0 +1,19 @@
+package taskcatalog
+
+// ClusterJoin is a credential cluster_join_token: what a node joins a cluster with, once.
+type ClusterJoin struct {
+	Node       string `json:"node"`       // the node's name in the cluster
+	Controller string `json:"controller"` // HOST:PORT where the node reports
+	Auth       string `json:"auth"`       // how the node authenticates: munge or slurm
+	Key        []byte `json:"key"`
+}
+
+// ClusterMembership is what a cluster itself says of a node, as the broker asked it for a step
+// cluster.verify.
+type ClusterMembership struct {
+	State string `json:"state"` // absent, joining, member, draining, drained, down or unknown
+	Words string `json:"words"` // the cluster's own
+}
+
+// ClusterMember is the one good state of a membership.
+const ClusterMember = "member"
