@@ -17,29 +17,35 @@ import (
 // StopUser is StopProcesses for all processes of a user. The kernel kills all of them at once: any
 // list of processes misses a process that forks and ends at once.
 func (m *Machine) StopUser(ctx context.Context, ids UIDs, grace time.Duration) (stopped int, left []Process, err error) {
-	stopped, left, err = m.StopProcesses(ctx, func(p Process) bool { return slices.ContainsFunc(p.UIDs, ids.Has) }, grace,
-		func(left []Process) error {
-			if !m.Live() {
-				return nil // the processes in a directory's /proc run nowhere
-			}
-			// Processes outside this cgroup are killed by uid all the same.
-			_ = m.KillCgroup(fmt.Sprintf("/user.slice/user-%d.slice", ids.Own))
-			err := killUser(ids.Own)
-			killed := map[uint32]bool{ids.Own: true}
-			for _, p := range left {
-				for _, uid := range p.UIDs {
-					if ids.Has(uid) && !killed[uid] {
-						killed[uid] = true
-						err = errors.Join(err, killUser(uid))
-					}
+	match := func(p Process) bool { return slices.ContainsFunc(p.UIDs, ids.Has) }
+	stopped, left, err = m.StopProcesses(ctx, match, grace, func(left []Process) error {
+		if !m.Live() {
+			return nil // the processes in a directory's /proc run nowhere
+		}
+		// Processes outside this cgroup are killed by uid all the same.
+		_ = m.KillCgroup(fmt.Sprintf("/user.slice/user-%d.slice", ids.Own))
+		err := killUser(ids.Own)
+		killed := map[uint32]bool{ids.Own: true}
+		for _, p := range left {
+			for _, uid := range p.UIDs {
+				if ids.Has(uid) && !killed[uid] {
+					killed[uid] = true
+					err = errors.Join(err, killUser(uid))
 				}
 			}
-			return err
-		})
-	if err == nil && m.Live() {
-		err = killLent(ctx, ids.Lent)
+		}
+		return err
+	})
+	if err != nil || len(ids.Lent) == 0 || !m.Live() {
+		return stopped, left, err
 	}
-	return stopped, left, err
+	if err := killLent(ctx, ids.Lent); err != nil {
+		return stopped, left, err
+	}
+	// A process that was killed is there until it has run once more. On a busy machine that takes a while, and
+	// the next look would take the process for one that has just begun.
+	ended, left, err := m.StopProcesses(ctx, match, 0, nil)
+	return stopped + ended, left, err
 }
 
 const cgroups = "/sys/fs/cgroup"
