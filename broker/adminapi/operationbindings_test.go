@@ -97,8 +97,8 @@ func TestASKUBindsOperations(t *testing.T) {
 	}
 }
 
-// Nobody but the allocation tries its operation again.
-func TestABoundOperationIsRetriedByItsAllocationAlone(t *testing.T) {
+// Nobody but the allocation tries its operation again, and no project ends it: it may be the platform's.
+func TestABoundOperationBelongsToItsAllocation(t *testing.T) {
 	b := servertest.Start(t)
 	ship(t, b)
 	stocked(t, b, "h100.8gpu", 1)
@@ -126,9 +126,14 @@ func TestABoundOperationIsRetriedByItsAllocationAlone(t *testing.T) {
 		t.Fatal(err)
 	}
 	admin := b.NewToken(t, api.TokenCreate{Name: "pa", Role: "project_admin", Project: mine.project.ID})
-	for token, path := range map[string]string{admin: mine.operations() + "/" + o.ID + "/retry", b.Token: "/operations/" + o.ID + "/retry"} {
+	for path, token := range map[string]string{
+		mine.operations() + "/" + o.ID + "/retry": admin, "/operations/" + o.ID + "/retry": b.Token, mine.operations() + "/" + o.ID + "/cancel": admin,
+	} {
 		if a := b.Ask(t, token, http.MethodPost, path, api.ReasonBody{Reason: "again"}); a.Code() != "operation_bound" {
 			t.Errorf("%s: %d %s, want operation_bound", path, a.Status, a.Body)
 		}
+	}
+	if a := b.Ask(t, b.Token, http.MethodPost, "/operations/"+o.ID+"/cancel", api.ReasonBody{Reason: "stands in the way"}); a.Status/100 != 2 {
+		t.Errorf("the platform cannot end it: %d %s", a.Status, a.Body)
 	}
 }

@@ -255,6 +255,12 @@ func (a *API) onOperation(
 		a.auditDenial(ctx, "operation."+what, "operation/"+o.ID, "", no)
 		return nil, no
 	}
+	if !who.Place.OfPlatform() && o.Trigger.Bound() {
+		no := broker.Errorf(broker.Refused, "operation_bound", "cannot %s operation %s: it belongs to allocation %s (release the allocation; if its "+
+			"release failed, release it again)", what, o.ID, o.AllocationID)
+		a.auditDenial(ctx, "operation."+what, "operation/"+o.ID, "", no)
+		return nil, no
+	}
 	if o, err = do(ctx, o, in.Body.Reason); err != nil {
 		return nil, err
 	}

@@ -37,7 +37,7 @@ func (c *Chains) runEnd(ctx context.Context, r *run, a broker.Allocation) error 
 // before and after. A failure has the operation's own code.
 func (c *Chains) runBound(ctx context.Context, r *run, a broker.Allocation, t broker.OperationTrigger, w Wish) error {
 	o, waits, err := c.Records.Bound(ctx, a, t, w)
-	if err != nil && broker.AsError(err).Kind == broker.Unavailable { // such as a policy engine: nobody waits for it for ever
+	if err != nil && broker.AsError(err).Code == broker.PolicyEngineUnreachable { // nobody waits for it for ever
 		waits, err = err.Error(), nil
 	}
 	most := silence
@@ -73,14 +73,27 @@ func (c *Chains) runBound(ctx context.Context, r *run, a broker.Allocation, t br
 		With(CodeOperationLate, detailsOf(o))
 }
 
+// giveUpBound ends the operation of a trigger, if it has not ended, before what follows it begins. The stage that waited
+// for the operation may have failed for another reason, such as records that could not be read.
+func (c *Chains) giveUpBound(ctx context.Context, a broker.Allocation, t broker.OperationTrigger) error {
+	err := c.Records.GiveUp(ctx, broker.BoundOperationID(a.ID, t), "allocation "+a.ID+" goes on without it")
+	if broker.AsError(err).Kind == broker.NotFound {
+		return nil
+	}
+	return failed(err)
+}
+
 func detailsOf(o *broker.Operation) map[string]any {
 	return map[string]any{"operation_id": o.ID, "operation": o.Operation}
 }
 
 // failBegin ends an allocation whose first operation did not end well. Its nodes have the tenant's account, so each of
 // them is turned over. The operation is no proof against a node: none counts as failing.
-func (c *Chains) failBegin(ctx context.Context, r *run, _ broker.Allocation) error {
+func (c *Chains) failBegin(ctx context.Context, r *run, a broker.Allocation) error {
 	r.State.keepFailure(r)
+	if err := c.giveUpBound(ctx, a, broker.TriggerBegin); err != nil {
+		return err
+	}
 	return c.fail(ctx, r, Change{
 		Code: CodeBeginOperation, Reason: r.State.FailureCode + ": " + r.State.FailureMessage, Provisioned: r.State.Ready,
 	})

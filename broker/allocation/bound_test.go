@@ -129,6 +129,28 @@ func TestAReleaseGoesOnWithoutItsOperation(t *testing.T) {
 	}
 }
 
+// An operation whose record cannot be read any more is ended before what follows it begins.
+func TestWhatCannotBeReadDoesNotGoOnBesideWhatFollows(t *testing.T) {
+	for trigger, want := range map[broker.OperationTrigger]string{
+		broker.TriggerBegin: "op-1-begin given up failed turnover",
+		broker.TriggerEnd:   "op-1-end given up allocation.revoke_user turnover released",
+	} {
+		t.Run(string(trigger), func(t *testing.T) {
+			w := newWorld(t)
+			w.bound[trigger], w.unread = broker.OperationRunning, 1
+			w.ask("alc-1", 1)
+			w.settle()
+			if trigger == broker.TriggerEnd {
+				w.move("alc-1", broker.AllocationReleasing, broker.AllocationUser)
+				w.settle()
+			}
+			if got := strings.Join(w.saw, " "); !strings.HasSuffix(got, want) {
+				t.Errorf("it went %s, want %s in the end", got, want)
+			}
+		})
+	}
+}
+
 // A release that is tried again tries the operation again, unless an account has ended: the operation comes first.
 func TestTheOperationOfTheEndIsTriedAgainBeforeTheRevoke(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -13,6 +13,9 @@ import (
 
 // endUsers ends the account on all nodes at once, and waits for all.
 func (c *Chains) endUsers(ctx context.Context, r *run, a broker.Allocation) error {
+	if err := c.giveUpBound(ctx, a, broker.TriggerEnd); err != nil {
+		return err
+	}
 	var waits, wrong error
 	for _, id := range r.State.NodeIDs {
 		switch account, err := c.Records.Account(ctx, a, id); {

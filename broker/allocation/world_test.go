@@ -61,9 +61,11 @@ type world struct {
 	ended    []allocation.Change // statuses that ended a provisioning
 	// bound are the operations that the SKU names, as they end when they are looked at. OperationRunning: never.
 	bound map[broker.OperationTrigger]broker.OperationStatus
-	busy  bool                         // another operation has the nodes
-	ops   map[string]*broker.Operation // by id
-	saw   []string                     // what was asked for and reached, in order
+	// unread is how often an operation that has begun cannot be read.
+	unread int
+	busy   bool                         // another operation has the nodes
+	ops    map[string]*broker.Operation // by id
+	saw    []string                     // what was asked for and reached, in order
 	// atHolder is called once, at the next look at a node's run.
 	atHolder func()
 }
@@ -425,7 +427,10 @@ func (w *world) Bound(_ context.Context, a broker.Allocation, t broker.Operation
 	case ends == "" || o == nil && !wish.Begin:
 		return nil, "", nil
 	case ends == "away":
-		return nil, "", broker.Errorf(broker.Unavailable, "policy_engine_unavailable", "the policy engine does not answer")
+		return nil, "", broker.Errorf(broker.Refused, broker.PolicyEngineUnreachable, "the policy engine does not answer")
+	case w.unread > 0 && o != nil:
+		w.unread--
+		return nil, "", errors.New("the disk is full")
 	case ends == "denied":
 		return nil, "", broker.Errorf(broker.Refused, "operation_denied", "cannot run %s", id)
 	case w.busy:
@@ -449,6 +454,12 @@ func (w *world) Bound(_ context.Context, a broker.Allocation, t broker.Operation
 
 func (w *world) GiveUp(_ context.Context, operationID, _ string) error {
 	o := w.ops[operationID]
+	switch {
+	case o == nil:
+		return broker.Errorf(broker.NotFound, "operation_not_found", "operation %s does not exist", operationID)
+	case o.Status.Ended():
+		return nil
+	}
 	o.Status, o.Code, o.EndedAt = broker.OperationCanceled, "canceled", w.clock.Now()
 	w.saw = append(w.saw, operationID+" given up")
 	return nil

@@ -31,6 +31,10 @@ const (
 	// longest is how long the tasks of a run can take: the longest deadline of a plan, an hour until a task
 	// begins, and the time after which the end of a silent task is unknown.
 	longest = 26 * time.Hour
+	// engineAway is how long an operation waits for a policy engine that gives no answer, and engineAgain how often it
+	// asks meanwhile.
+	engineAway  = 5 * time.Minute
+	engineAgain = 15 * time.Second
 )
 
 // Execution is the list that carries out one attempt of an operation.
@@ -83,13 +87,18 @@ func (c *Chains) checkTarget(ctx context.Context, r *run, o broker.Operation) er
 	return nil
 }
 
-// fits notes a refusal in the state. The error says that the records are away.
+// fits notes a refusal in the state. The error says that the records or the policy engine are away.
 func (c *Chains) fits(ctx context.Context, r *run, o broker.Operation) error {
 	err := c.Records.Check(ctx, o)
 	if err == nil {
 		return nil
 	}
 	e := broker.AsError(err)
+	if e.Code == broker.PolicyEngineUnreachable { // a queued operation waits, but not for ever
+		if waited, err := r.Since(ctx, r.EnteredAt); err != nil || waited < engineAway {
+			return cmp.Or(err, chain.Again(engineAgain, "%s", e.Message))
+		}
+	}
 	if e.Kind == broker.Refused || e.Kind == broker.NotFound || e.Kind == broker.Invalid {
 		r.State.refuse(e)
 		return nil

@@ -48,6 +48,32 @@ func TestAnOperationEndsWithItsStatement(t *testing.T) {
 	}
 }
 
+// An operation that is about to begin waits for a policy engine that gives no answer, but not for ever.
+func TestAnOperationWaitsForThePolicyEngine(t *testing.T) {
+	away := broker.Errorf(broker.Refused, broker.PolicyEngineUnreachable, "the policy engine gives no answer")
+	for name, c := range map[string]struct {
+		after  time.Duration
+		status broker.OperationStatus
+		code   string
+	}{
+		"it answers in time": {4 * time.Minute, broker.OperationSucceeded, ""},
+		"it stays away":      {6 * time.Minute, broker.OperationFailed, broker.PolicyEngineUnreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t, "n-1")
+			w.refuse = away
+			w.start()
+			w.settleFor(c.after)
+			if c.code == "" && (w.ends != 0 || w.o.Status != broker.OperationQueued) {
+				t.Errorf("it is %s while the engine is away", w.o.Status)
+			}
+			w.refuse = nil
+			w.settle()
+			w.stands(c.status, c.code)
+		})
+	}
+}
+
 func TestOneFailedNodeFailsTheOperationAndTheOthersFinish(t *testing.T) {
 	w := newWorld(t, "n-1", "n-2")
 	w.does = func(k *broker.Task) {

@@ -136,7 +136,7 @@ func (t *tx) requestOperation(ctx context.Context, r chain.Record, o broker.Oper
 	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM operations WHERE project_id = $1 AND ended_at = 0`, o.ProjectID).Scan(&live); err != nil {
 		return err
 	}
-	if live >= maxLiveOperations {
+	if live >= maxLiveOperations && !o.Trigger.Bound() { // an allocation has one at most, and no member keeps it from beginning
 		return broker.Errorf(broker.Refused, "operation_limit", "cannot begin an operation: %d are queued or running (wait until some have ended)", live)
 	}
 	if err := t.roomFor(ctx, o); err != nil {

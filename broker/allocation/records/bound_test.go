@@ -162,10 +162,11 @@ func TestAnOperationThatFailsEndsItsAllocation(t *testing.T) {
 	})
 }
 
-// A policy that denies the operation denies the begin, too: it is not left out. At the end, the release goes on.
+// A policy that denies the project's operation denies the begin, too: it is not left out. At the end, the release goes
+// on. No policy of the project takes away what the SKU names.
 func TestAPolicyDeniesABoundOperation(t *testing.T) {
-	eachSite(t, 1, func(s *site) {
-		s.binds(broker.OperationBindings{OnBegin: bound("demo.begin"), OnEnd: bound("demo.end")}, broker.OperationBindings{})
+	eachSite(t, 2, func(s *site) {
+		s.binds(broker.OperationBindings{}, broker.OperationBindings{OnBegin: bound("demo.begin"), OnEnd: bound("demo.end")})
 		deny := func(name string) {
 			t.Helper()
 			no := false
@@ -186,6 +187,16 @@ func TestAPolicyDeniesABoundOperation(t *testing.T) {
 		s.settle()
 		s.stands("alc-2", broker.AllocationFailed, "begin_operation_failed")
 		if all := s.operations(); len(all) != 1 {
+			t.Errorf("%+v", all)
+		}
+		s.binds(broker.OperationBindings{OnBegin: bound("demo.begin"), OnEnd: bound("demo.end")}, broker.OperationBindings{})
+		s.ask("alc-3", 1)
+		s.settle()
+		s.stands("alc-3", broker.AllocationActive, "")
+		s.release("alc-3")
+		s.settle()
+		s.stands("alc-3", broker.AllocationReleased, "")
+		if all := s.operations(); len(all) != 3 || all[1].Status != broker.OperationSucceeded || all[2].Status != broker.OperationSucceeded {
 			t.Errorf("%+v", all)
 		}
 	})

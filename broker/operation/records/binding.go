@@ -12,8 +12,9 @@ const (
 	// mostBoundInputs bounds the inputs of a bound operation in bytes.
 	mostBoundInputs = 8 << 10
 	// longestEnd is the longest deadline of an operation that runs when an allocation ends: nobody pays for the
-	// nodes meanwhile, and nobody else gets them.
-	longestEnd = 3600
+	// nodes meanwhile, and nobody else gets them. A project, whose users are still logged in then, names a short one.
+	longestEnd        = 3600
+	longestProjectEnd = 900
 )
 
 // CheckBinding refuses an operation that cannot run by itself on the allocations of a place. When an allocation begins
@@ -27,6 +28,10 @@ func (r *Records) CheckBinding(ctx context.Context, at broker.Place, t broker.Op
 	if err := takes(d, broker.TargetAllocation); err != nil {
 		return err
 	}
+	longest := longestEnd
+	if at.ProjectID != "" {
+		longest = longestProjectEnd
+	}
 	no := func(code, format string, args ...any) error {
 		return broker.Errorf(broker.Refused, code, "cannot bind "+d.ID()+": "+format, args...)
 	}
@@ -35,9 +40,9 @@ func (r *Records) CheckBinding(ctx context.Context, at broker.Place, t broker.Op
 		return no("operation_definition_deprecated", "its definition is deprecated (bind a newer version)")
 	case d.Safety != definition.SafetyForced:
 		return no("operation_not_bindable", "its safety is %s, and the nodes of an allocation are in service and in use", d.Safety)
-	case t == broker.TriggerEnd && d.DeadlineSeconds > longestEnd:
+	case t == broker.TriggerEnd && d.DeadlineSeconds > longest:
 		return no("operation_not_bindable", "its deadline is %d seconds, and an operation at the end of an allocation has at most %d",
-			d.DeadlineSeconds, longestEnd)
+			d.DeadlineSeconds, longest)
 	case len(b.Inputs) > mostBoundInputs:
 		return no("operation_inputs", "its inputs have %d bytes (at most %d)", len(b.Inputs), mostBoundInputs)
 	}

@@ -28,6 +28,7 @@ func TestOnlyWhatCanRunByItselfIsBound(t *testing.T) {
 		ship(broker.DefinitionActive, "demo.look", "demo.node", "[node, allocation]", "[node]")
 		ship(broker.DefinitionActive, "demo.look", "demo.idle", "safety: forced", "safety: idle")
 		ship(broker.DefinitionActive, "demo.look", "demo.drained", "safety: forced", "safety: drained")
+		ship(broker.DefinitionActive, "demo.look", "demo.slow", "deadline_seconds: 600", "deadline_seconds: 901")
 		ship(broker.DefinitionActive, "demo.look", "demo.long", "deadline_seconds: 600", "deadline_seconds: 3601")
 		at := broker.Place{OrganisationID: "org-1", ProjectID: "p-1"}
 		check := func(at broker.Place, trigger broker.OperationTrigger, b broker.BoundOperation, code string) {
@@ -51,6 +52,9 @@ func TestOnlyWhatCanRunByItselfIsBound(t *testing.T) {
 		}
 		check(at, broker.TriggerBegin, broker.BoundOperation{Operation: "demo.long@v1"}, "")
 		check(at, broker.TriggerEnd, broker.BoundOperation{Operation: "demo.long@v1"}, "operation_not_bindable")
+		check(broker.Place{}, broker.TriggerEnd, broker.BoundOperation{Operation: "demo.long@v1"}, "operation_not_bindable")
+		check(at, broker.TriggerEnd, broker.BoundOperation{Operation: "demo.slow@v1"}, "operation_not_bindable")
+		check(broker.Place{}, broker.TriggerEnd, broker.BoundOperation{Operation: "demo.slow@v1"}, "")
 		no := false
 		_, err := s.db.SetOperationPolicy(s.Context(), ada, broker.OperationPolicy{Place: at, Operation: "demo.look", Overlay: broker.OperationOverlay{Enabled: &no}}, false, "")
 		s.ok(err)

@@ -14,7 +14,32 @@ import (
 // policyOf is what all levels say of an operation.
 func (r *Records) policyOf(ctx context.Context, o broker.Operation) (broker.EffectiveOperationPolicy, error) {
 	name, _, _ := strings.Cut(o.Operation, "@")
-	return r.DB.EffectiveOperationPolicy(ctx, broker.Place{OrganisationID: o.OrganisationID, ProjectID: o.ProjectID}, name)
+	at, err := r.levelsOf(ctx, o)
+	if err != nil {
+		return broker.EffectiveOperationPolicy{}, err
+	}
+	return r.DB.EffectiveOperationPolicy(ctx, at, name)
+}
+
+// levelsOf is the place whose levels judge an operation. What the SKU of an allocation names is the platform's, so the
+// platform's level alone judges it: no organisation or project takes it away.
+func (r *Records) levelsOf(ctx context.Context, o broker.Operation) (broker.Place, error) {
+	at := broker.Place{OrganisationID: o.OrganisationID, ProjectID: o.ProjectID}
+	if !o.Trigger.Bound() {
+		return at, nil
+	}
+	a, err := r.DB.Allocation(ctx, o.AllocationID)
+	if err != nil {
+		return at, err
+	}
+	sku, err := r.DB.SKU(ctx, a.SKU)
+	if err != nil {
+		return at, err
+	}
+	if b := sku.Bindings.Of(o.Trigger); b != nil && b.Operation == o.Operation {
+		return broker.Place{}, nil
+	}
+	return at, nil
 }
 
 // planned makes the plan of an operation within the policy. What the policy denies is refused with the level
