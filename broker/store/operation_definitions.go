@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"strings"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store/sqlkit"
@@ -173,6 +174,11 @@ func (db *DB) MoveOperationDefinition(
 		if err := broker.TransitionOperationDefinition(old, to); err != nil {
 			return refuse(broker.AsError(err), e)
 		}
+		if to == broker.DefinitionRetired {
+			if err := t.unbound(ctx, old.ID()); err != nil {
+				return refuse(broker.AsError(err), e)
+			}
+		}
 		if d, err = scanDefinition(t.QueryRowContext(ctx, `UPDATE operation_definitions SET status = $1, changed_at = $2, changed_by = $3
 			WHERE id = $4 AND status = $5 AND digest = $6 RETURNING `+definitionColumns,
 			to, sqlkit.Micros(t.now), actor.Name, id, old.Status, old.Digest)); err != nil {
@@ -182,6 +188,23 @@ func (db *DB) MoveOperationDefinition(
 		return t.audit(ctx, e)
 	})
 	return d, err
+}
+
+// unbound refuses a definition that a SKU or a live project names for its allocations: without it, each of them would
+// fail. Code: operation_definition_bound.
+func (t *tx) unbound(ctx context.Context, id string) error {
+	pattern := `%"operation":"` + strings.ReplaceAll(id, "_", "!_") + `"%`
+	where, err := sqlkit.Collect(ctx, t, func(row sqlkit.Row) (name string, err error) { return name, row.Scan(&name) },
+		`SELECT 'SKU ' || id FROM skus WHERE bindings LIKE $1 ESCAPE '!'
+		UNION ALL SELECT 'project ' || id FROM projects WHERE ended_at = 0 AND bindings LIKE $1 ESCAPE '!' LIMIT 4`, pattern)
+	if err != nil || len(where) == 0 {
+		return err
+	}
+	if len(where) > 3 {
+		where[3] = "others"
+	}
+	return broker.Errorf(broker.Refused, "operation_definition_bound", "cannot retire definition %s: %s run it when allocations begin or end, and would "+
+		"all fail (name another there first, or switch it off with hostler operation policy set)", id, strings.Join(where, ", "))
 }
 
 // ShipOperationDefinitions stores the definitions that come with the broker, as active, unless their ids

@@ -104,6 +104,28 @@ func TestTheContentOfAnActiveDefinitionStays(t *testing.T) {
 	})
 }
 
+// What allocations run is not retired: each of them would fail.
+func TestABoundDefinitionIsNotRetired(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		const id = "model_x.stage@v1"
+		pushed(t, db, defined("model_x.stage", "v1", "one"))
+		ok(t, moves(db, id, broker.DefinitionActive, ""))
+		sku := broker.NewSKU()
+		sku.ID, sku.Bindings.OnEnd = "h100", &broker.BoundOperation{Operation: "modelyx.stage@v1"}
+		must(db.CreateSKU(ctx, admin, sku))(t)
+		binds := func(b broker.OperationBindings) {
+			t.Helper()
+			must(db.UpdateSKU(ctx, admin, "h100", "", func(s *broker.SKU) error { s.Bindings = b; return nil }))(t)
+		}
+		binds(broker.OperationBindings{OnBegin: &broker.BoundOperation{Operation: id}})
+		ok(t, moves(db, id, broker.DefinitionDeprecated, "")) // those that run it go on
+		refused(t, moves(db, id, broker.DefinitionRetired, ""), "operation_definition_bound")
+		isDefined(t, db, id, "one", broker.DefinitionDeprecated)
+		binds(broker.OperationBindings{OnEnd: &broker.BoundOperation{Operation: "modelyx.stage@v1"}})
+		ok(t, moves(db, id, broker.DefinitionRetired, ""))
+	})
+}
+
 func TestDefinitionsAreListedByOperationAndStatusInPages(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
 		for _, d := range []broker.OperationDefinition{
