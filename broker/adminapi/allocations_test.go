@@ -1,9 +1,12 @@
 package adminapi_test
 
 import (
+	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -61,6 +64,21 @@ func leads(t *testing.T, b *servertest.Broker, id string, changes ...store.Alloc
 		if _, err := db.TransitionAllocation(t.Context(), broker.System, id, c); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// undisturbed keeps the broker from provisioning what is requested, so that leads alone does: a broker that has asked a
+// node for the account gives the node back by a turnover.
+func undisturbed(t *testing.T, b *servertest.Broker) {
+	t.Helper()
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(b.Dir, "hostler.db")+"?_pragma=busy_timeout(10000)")
+	if err == nil {
+		_, err = db.ExecContext(t.Context(), `CREATE TRIGGER undisturbed AFTER INSERT ON chain_runs WHEN NEW.kind = 'allocation.provision'
+			BEGIN UPDATE chain_runs SET due_at = 9000000000000000 WHERE id = NEW.id; END`)
+		err = errors.Join(err, db.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -129,6 +129,7 @@ func TestCapacityIsOfTheSitesInView(t *testing.T) {
 // A node that could not be provisioned again and again is shown by list, node and status until an operator activates it.
 func TestANodeThatCannotBeProvisionedIsShownUntilItIsActivated(t *testing.T) {
 	b := servertest.Start(t)
+	undisturbed(t, b)
 	stocked(t, b, "h100", 1)
 	mine := newTenant(t, b, "acme", "lab")
 	mine.quota(t, b, "h100", 1)
