@@ -18,6 +18,8 @@ const life = 15 * time.Minute
 type Records interface {
 	Cluster(ctx context.Context, name string) (broker.Cluster, error)
 	Node(ctx context.Context, id string) (broker.Node, error)
+	// MemberNameTaken reports whether another node that is not deleted has this name in clusters.
+	MemberNameTaken(ctx context.Context, nodeID, name string) (bool, error)
 }
 
 // Steps answers steps of operations: with what a node joins a cluster, and with what a cluster says of
@@ -34,8 +36,8 @@ type Steps struct {
 
 // Of answers a step of an operation's task, of the type cluster_join_token or cluster_membership. The
 // caller must know that the task still belongs to the node. A cluster of another project is answered
-// as one that is not there. Codes: credential_refused, cluster_not_found, and those of AccessOf and of
-// the adapter.
+// as one that is not there. Codes: credential_refused, cluster_not_found, cluster_name_taken,
+// cluster_member_stale, and those of AccessOf and of the adapter.
 func (s *Steps) Of(ctx context.Context, task broker.Task, credentialType, step string) (broker.Minted, error) {
 	refuse := func(code, why string) (broker.Minted, error) {
 		return broker.Minted{}, broker.Errorf(broker.Forbidden, code, "cannot mint %s for step %q of task %s: %s",
@@ -60,12 +62,20 @@ func (s *Steps) Of(ctx context.Context, task broker.Task, credentialType, step s
 	if err != nil {
 		return broker.Minted{}, err
 	}
+	member := memberName(node)
+	switch taken, err := s.Records.MemberNameTaken(ctx, node.ID, member); {
+	case err != nil:
+		return broker.Minted{}, err
+	case taken:
+		return refuse("cluster_name_taken", "another node has the same name in clusters, which is the first part of a host name, so an answer "+
+			"of the cluster may be about that node (a platform administrator gives one of them another host name, or removes the record of one that is gone)")
+	}
 	access, err := AccessOf(ctx, s.Secrets, c)
 	if err != nil {
 		return broker.Minted{}, err
 	}
 	defer clear(access.JoinSecret)
-	return s.answer(ctx, s.Backends[c.Backend](c, access), c, credentialType, memberName(node))
+	return s.answer(ctx, s.Backends[c.Backend](c, access), c, credentialType, member)
 }
 
 // answer asks the adapter.
@@ -73,6 +83,9 @@ func (s *Steps) answer(ctx context.Context, a Adapter, c broker.Cluster, credent
 	made := broker.Minted{Expires: s.Now().Add(life)}
 	var answer any
 	if credentialType == taskcatalog.CredentialClusterJoin {
+		if err := notThere(ctx, a, c, node); err != nil {
+			return broker.Minted{}, err
+		}
 		key, err := a.JoinSecret(ctx, node)
 		if err != nil {
 			return broker.Minted{}, err
@@ -91,6 +104,18 @@ func (s *Steps) answer(ctx context.Context, a Adapter, c broker.Cluster, credent
 	raw, err := json.Marshal(answer)
 	made.Secret = string(raw)
 	return made, err
+}
+
+// notThere refuses a node to join while the cluster has a record of its name that is not down: the
+// cluster would confirm the join by the old record. Code: cluster_member_stale.
+func notThere(ctx context.Context, a Adapter, c broker.Cluster, node string) error {
+	is, err := a.Membership(ctx, node)
+	if err != nil || is.State == Absent || is.State == Down {
+		return err
+	}
+	return broker.Errorf(broker.Refused, "cluster_member_stale",
+		"cannot join cluster %s: it says %s of this node's name (%s) before the node has joined, perhaps of an earlier membership "+
+			"(drain and delete that node in the cluster; once its slurmd has ended, the cluster may say down by itself)", c.Name, is.State, is.Words)
 }
 
 // plan reads the plan of a task from its signed envelope.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,6 +39,7 @@ type site struct {
 	secrets  keeper
 	signed   taskcatalog.Task
 	fake     *fakeCluster
+	taken    string // the name in clusters that another node has
 }
 
 func (s *site) Cluster(_ context.Context, name string) (broker.Cluster, error) {
@@ -50,6 +52,10 @@ func (s *site) Cluster(_ context.Context, name string) (broker.Cluster, error) {
 
 func (s *site) Node(_ context.Context, id string) (broker.Node, error) {
 	return broker.Node{ID: id, Hostname: "GPU-7.example"}, nil
+}
+
+func (s *site) MemberNameTaken(_ context.Context, nodeID, name string) (bool, error) {
+	return nodeID == "n-1" && s.taken == name, nil
 }
 
 const plan = `{"operation_id":"op-1","attempt":1,"operation":"slurm.node.bootstrap@v1","project_id":"p-1","steps":[
@@ -91,18 +97,20 @@ func (s *site) ask(t *testing.T, credentialType, step string) (broker.Minted, er
 
 func TestAStepIsAnsweredByTheCluster(t *testing.T) {
 	s := newSite(t, plan)
+	s.fake.is = Membership{State: Absent}
 	got, err := s.ask(t, "cluster_join_token", "token")
 	var join taskcatalog.ClusterJoin
 	if err != nil || json.Unmarshal([]byte(got.Secret), &join) != nil || join.Node != "gpu-7" || join.Controller != "ctl:6817" ||
 		join.Auth != "munge" || string(join.Key) != "planted-key" || !got.Expires.Equal(now.Add(life)) || got.Opens != "join cluster lab as gpu-7" {
 		t.Errorf("%+v %+v %v", got, join, err)
 	}
+	s.fake.is = Membership{State: Member, Words: "IDLE"}
 	got, err = s.ask(t, "cluster_membership", "verify")
 	var is taskcatalog.ClusterMembership
 	if err != nil || json.Unmarshal([]byte(got.Secret), &is) != nil || is.State != "member" || is.Words != "IDLE" || strings.Contains(got.Secret, "planted") {
 		t.Errorf("%+v %v", got, err)
 	}
-	if strings.Join(s.fake.asked, ", ") != "join gpu-7, look gpu-7" {
+	if strings.Join(s.fake.asked, ", ") != "look gpu-7, join gpu-7, look gpu-7" {
 		t.Errorf("asked %v", s.fake.asked)
 	}
 }
@@ -128,9 +136,11 @@ func TestAStepIsRefused(t *testing.T) {
 		"while the cluster is away": {plan, "cluster_membership", "verify", "cluster_unreachable", func(s *site) {
 			s.fake.err = broker.Errorf(broker.Unavailable, "cluster_unreachable", "away")
 		}},
-		"of an envelope of another task":  {plan, "cluster_join_token", "token", "credential_refused", func(s *site) { s.signed.TaskID = "t-2" }},
-		"of an envelope of another node":  {plan, "cluster_join_token", "token", "credential_refused", func(s *site) { s.signed.NodeID = "n-2" }},
-		"of an envelope of another epoch": {plan, "cluster_join_token", "token", "credential_refused", func(s *site) { s.signed.NodeEpoch = 1 }},
+		"to join by a name of another node":   {plan, "cluster_join_token", "token", "cluster_name_taken", func(s *site) { s.taken = "gpu-7" }},
+		"to verify by a name of another node": {plan, "cluster_membership", "verify", "cluster_name_taken", func(s *site) { s.taken = "gpu-7" }},
+		"of an envelope of another task":      {plan, "cluster_join_token", "token", "credential_refused", func(s *site) { s.signed.TaskID = "t-2" }},
+		"of an envelope of another node":      {plan, "cluster_join_token", "token", "credential_refused", func(s *site) { s.signed.NodeID = "n-2" }},
+		"of an envelope of another epoch":     {plan, "cluster_join_token", "token", "credential_refused", func(s *site) { s.signed.NodeEpoch = 1 }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, row.plan)
@@ -148,5 +158,30 @@ func TestAStepIsRefused(t *testing.T) {
 	_, none := newSite(t, strings.ReplaceAll(plan, `"lab"`, `"none"`)).ask(t, "cluster_join_token", "token")
 	if there.Error() != none.Error() {
 		t.Errorf("%v differs from %v", there, none)
+	}
+}
+
+// A node that was a member once may still be one in the cluster's records, which would confirm a join
+// that has not happened.
+func TestANodeJoinsOnlyWhereTheClusterHasNoRecordOfIt(t *testing.T) {
+	for state, joins := range map[State]bool{
+		Absent: true, Down: true, Member: false, Joining: false, Draining: false, Drained: false, Unknown: false, "": false,
+	} {
+		s := newSite(t, plan)
+		s.fake.is = Membership{State: state, Words: "IDLE+DYNAMIC_NORM"}
+		got, err := s.ask(t, "cluster_join_token", "token")
+		switch {
+		case joins && (err != nil || got.Secret == ""):
+			t.Errorf("%q: %v", state, err)
+		case !joins && (err == nil || broker.AsError(err).Code != "cluster_member_stale" || got.Secret != "" || slices.Contains(s.fake.asked, "join gpu-7")):
+			t.Errorf("%q: %v, asked %v", state, err, s.fake.asked)
+		case !joins && (!strings.Contains(err.Error(), "IDLE+DYNAMIC_NORM") || strings.Contains(err.Error(), "gpu-7")):
+			t.Errorf("%q: %v", state, err)
+		}
+	}
+	s := newSite(t, plan)
+	s.fake.err = broker.Errorf(broker.Unavailable, "cluster_unreachable", "away")
+	if got, err := s.ask(t, "cluster_join_token", "token"); err != s.fake.err || got.Secret != "" {
+		t.Errorf("without an answer: %v", err)
 	}
 }

@@ -41,6 +41,15 @@ func cluster(ctx context.Context, r sqlkit.Runner, name, lock string) (broker.Cl
 	return c, err
 }
 
+// MemberNameTaken reports whether a node other than this one, which is not deleted, has this name in
+// clusters: the first part of its host name, in lower case. Host names are unique in a site alone.
+func (db *DB) MemberNameTaken(ctx context.Context, nodeID, name string) (taken bool, err error) {
+	first := name + "."
+	err = db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM nodes WHERE status <> 'deleted' AND id <> $1
+		AND SUBSTR(LOWER(hostname) || '.', 1, $2) = $3)`, nodeID, len(first), first).Scan(&taken)
+	return taken, err
+}
+
 // PutCluster stores the record of a cluster, audited, replacing the previous record; the caller stores
 // the secrets at the record's path. Code: too_many_clusters.
 func (db *DB) PutCluster(ctx context.Context, actor broker.Actor, c broker.Cluster) (kept broker.Cluster, err error) {
