@@ -4,6 +4,7 @@
 // # What is asked
 //
 //	Membership  GET    /slurm/VERSION/node/NAME
+//	            GET    /slurm/VERSION/nodes/?update_time=…   of a node that is draining
 //	Drain       POST   /slurm/VERSION/node/NAME  {"state":["DRAIN"],"reason":…}
 //	Remove      DELETE /slurm/VERSION/node/NAME
 //

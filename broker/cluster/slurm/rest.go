@@ -101,7 +101,7 @@ var metadata6 = netip.MustParseAddr("fd00:ec2::254")
 
 // get asks for a node.
 func (r *rest) get(ctx context.Context, node string) (*answer, error) {
-	status, a, err := r.ask(ctx, http.MethodGet, node, nil)
+	status, a, err := r.ask(ctx, http.MethodGet, nodePath(node), nil)
 	switch {
 	case err != nil:
 		return nil, err
@@ -110,6 +110,19 @@ func (r *rest) get(ctx context.Context, node string) (*answer, error) {
 	}
 	return nil, r.said(a)
 }
+
+// recount has the controller count again what jobs have of every node. It does so only when it is asked
+// for all nodes: until then a node whose last job has ended may stay MIXED in answers about that node
+// alone. Asked for what has changed since a time to come, it counts, and tells nothing.
+func (r *rest) recount(ctx context.Context) error {
+	status, a, err := r.ask(ctx, http.MethodGet, "/nodes/?update_time=uts4102444800", nil)
+	if err == nil && status != http.StatusNotModified && status != http.StatusOK {
+		err = r.said(a)
+	}
+	return err
+}
+
+func nodePath(node string) string { return "/node/" + url.PathEscape(node) }
 
 func (r *rest) drain(ctx context.Context, node, reason string) error {
 	body, err := json.Marshal(map[string]any{"state": []string{"DRAIN"}, "reason": reason})
@@ -124,7 +137,7 @@ func (r *rest) remove(ctx context.Context, node string) error {
 }
 
 func (r *rest) order(ctx context.Context, method, node string, body []byte) error {
-	status, a, err := r.ask(ctx, method, node, body)
+	status, a, err := r.ask(ctx, method, nodePath(node), body)
 	if err == nil && (status != http.StatusOK || len(a.Errors) > 0) {
 		err = r.said(a)
 	}
@@ -142,9 +155,9 @@ func (r *rest) said(a *answer) error {
 
 // ask sends a request in the first version that the server has. Codes: cluster_unreachable,
 // cluster_token_refused, cluster_version_unsupported, cluster_answer_invalid.
-func (r *rest) ask(ctx context.Context, method, node string, body []byte) (int, *answer, error) {
+func (r *rest) ask(ctx context.Context, method, path string, body []byte) (int, *answer, error) {
 	for _, version := range versions {
-		status, a, err := r.send(ctx, method, r.base+"/slurm/"+version+"/node/"+url.PathEscape(node), body)
+		status, a, err := r.send(ctx, method, r.base+"/slurm/"+version+path, body)
 		if status != http.StatusNotFound || err != nil {
 			return status, a, err
 		}
@@ -183,6 +196,8 @@ func (r *rest) send(ctx context.Context, method, address string, body []byte) (i
 		return 0, nil, r.invalid("is too large")
 	case res.StatusCode == http.StatusNotFound && kind != "application/json":
 		return res.StatusCode, nil, nil
+	case res.StatusCode == http.StatusNotModified:
+		return res.StatusCode, &answer{}, nil
 	case kind != "application/json":
 		return 0, nil, r.invalid("is not JSON: the server may be no slurmrestd")
 	case json.Unmarshal(raw, &a) != nil || len(a.Errors) > maxErrors:

@@ -49,6 +49,19 @@ func (c *Cluster) Membership(ctx context.Context, node string) (cluster.Membersh
 	if err := c.named(node); err != nil {
 		return cluster.Membership{}, err
 	}
+	is, err := c.look(ctx, node)
+	if err != nil || is.State != cluster.Draining {
+		return is, err
+	}
+	// Its last job may have ended since the controller has counted.
+	if err := c.rest.recount(ctx); err != nil {
+		return cluster.Membership{}, err
+	}
+	return c.look(ctx, node)
+}
+
+// look asks for a node once.
+func (c *Cluster) look(ctx context.Context, node string) (cluster.Membership, error) {
 	a, err := c.rest.get(ctx, node)
 	if err != nil {
 		return cluster.Membership{}, err

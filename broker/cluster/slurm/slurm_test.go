@@ -94,6 +94,37 @@ func TestWhatSlurmSaysIsJudged(t *testing.T) {
 	}
 }
 
+// Slurm's controller says MIXED of a node whose last job has ended until it is asked for all nodes.
+func TestANodeIsDrainedWhenItsLastJobHasEnded(t *testing.T) {
+	state, counted := node("n1", "MIXED", "DRAIN"), http.StatusNotModified
+	f, c := start(t, nil)
+	f.answer = func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case !strings.HasSuffix(r.URL.Path, "/nodes/"):
+			says(http.StatusOK, state)(w, r)
+		case r.FormValue("update_time") != "uts4102444800":
+			t.Errorf("asked %s", r.URL)
+		case counted != http.StatusNotModified:
+			says(counted, `{"errors":[{"error_number":1,"error":"no"}]}`)(w, r)
+		default:
+			state = node("n1", "IDLE", "DRAIN")
+			w.WriteHeader(counted)
+		}
+	}
+	if is, err := c.Membership(t.Context(), "n1"); err != nil || is.State != cluster.Drained || len(f.asked) != 3 {
+		t.Errorf("%+v %v, asked %v", is, err, f.asked)
+	}
+	state, counted = node("n1", "MIXED", "DRAIN"), http.StatusInternalServerError
+	if is, err := c.Membership(t.Context(), "n1"); err == nil || broker.AsError(err).Code != "cluster_refused" || is.State != "" {
+		t.Errorf("%+v %v", is, err)
+	}
+	// An answer about a node that is empty says nothing of it.
+	f.answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) }
+	if is, err := c.Membership(t.Context(), "n1"); err == nil || is.State != "" {
+		t.Errorf("%+v %v", is, err)
+	}
+}
+
 func TestAStrangeServerIsNoCluster(t *testing.T) {
 	for name, row := range map[string]struct {
 		code   string
