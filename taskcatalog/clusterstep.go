@@ -9,11 +9,14 @@ type ClusterJoin struct {
 }
 
 // ClusterMembership is what a cluster itself says of a node, as the broker asked it for a step
-// cluster.verify.
+// cluster.verify or cluster.leave.
 type ClusterMembership struct {
 	State string `json:"state"` // absent, joining, member, draining, drained, down or unknown
 	Words string `json:"words"` // the cluster's own
 }
 
-// ClusterMember is the one good state of a membership.
-const ClusterMember = "member"
+// The good states of a membership: of a node that is to be a member, and of one that is to be none.
+const (
+	ClusterMember = "member"
+	ClusterAbsent = "absent"
+)

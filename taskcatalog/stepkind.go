@@ -58,6 +58,9 @@ const (
 	// CredentialClusterMembership is no secret: a step cluster.verify asks for it on the same way, and gets
 	// a ClusterMembership.
 	CredentialClusterMembership = "cluster_membership"
+	// CredentialClusterLeave is no secret either: a step cluster.leave asks for it, the broker gives the
+	// cluster its next order to let the node go, and the step gets the ClusterMembership after that.
+	CredentialClusterLeave = "cluster_leave"
 )
 
 var (
@@ -66,6 +69,7 @@ var (
 	argRoot         = StepArg{Name: "root", Type: StepRoot, Required: true, Fixed: true, Summary: "the directory below which the step may write"}
 	argDigest       = StepArg{Name: "digest", Type: StepDigest, Required: true, Summary: "what the whole content must have"}
 	argCluster      = StepArg{Name: "cluster", Type: StepText, Required: true, Fixed: true, Values: clusters, Summary: "the kind of the cluster"}
+	argClusterName  = StepArg{Name: "name", Type: StepText, Required: true, Summary: "the cluster, as hostler cluster list shows it"}
 )
 
 func argName(of string) StepArg {
@@ -172,7 +176,11 @@ var stepKinds = []StepKind{
 	},
 	{
 		Name: "cluster.verify", Summary: "the cluster itself says that the node is its member, and ready",
-		Args: []StepArg{argCluster, {Name: "name", Type: StepText, Required: true, Summary: "the cluster, as hostler cluster list shows it"}},
+		Args: []StepArg{argCluster, argClusterName},
+	},
+	{
+		Name: "cluster.leave", Summary: "take the node out of a cluster: no new work, then no record, as the cluster itself says; then no service and no key on the node",
+		Args: []StepArg{argCluster, argClusterName},
 	},
 	{Name: "host.reboot", Summary: "restart the machine, and go on after it"},
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/hostler/hostler/agent/host/hosttest"
 	"github.com/hostler/hostler/agent/steps"
@@ -73,4 +74,27 @@ func TestANodeJoinsAndTheClusterConfirmsIt(t *testing.T) {
 	if e := v.run(t.Context(), "t-2", aPlan(t, joins)); taskcatalog.CodeOf(e.err, "") != taskcatalog.CodeStepFailed {
 		t.Errorf("a node that is down ends with %v", e.err)
 	}
+}
+
+// A step that leaves asks until the cluster has let the node go; one that ends before that says what the
+// cluster said.
+func TestANodeLeavesWhenTheClusterSaysSo(t *testing.T) {
+	v := newVault(t)
+	asked := []string{}
+	answers := []string{`{"state":"absent","words":"no such node"}`}
+	v.mint = func(step, credentialType string) ([]byte, error) {
+		asked = append(asked, step+" "+credentialType)
+		return []byte(answers[0]), nil
+	}
+	const leaves = `[{"id":"leave","kind":"cluster.leave","rerun":true,"with":{"cluster":"slurm","name":"lab"}}]`
+	if e := v.run(t.Context(), "t-1", aPlan(t, leaves)); e.err != nil || strings.Join(asked, ", ") != "leave cluster_leave, leave cluster_leave" {
+		t.Error(e.result, e.err, asked)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		answers[0] = `{"state":"draining","words":"MIXED+DRAIN"}`
+		e := v.run(t.Context(), "t-2", aPlan(t, leaves))
+		if taskcatalog.CodeOf(e.err, "") != taskcatalog.CodeStepFailed || !strings.Contains(e.err.Error(), "cluster lab says draining (MIXED+DRAIN)") {
+			t.Errorf("with work: %v", e.err)
+		}
+	})
 }

@@ -112,8 +112,11 @@ func (o *Operation) call(ctx context.Context, s *taskcatalog.PlannedStep, st *st
 func (o *Operation) prepare(i int, args steps.Args) *steps.Step {
 	s := o.Plan.Steps[i]
 	credential, _ := s.With["type"].Literal.(string)
-	if s.Kind == "cluster.verify" {
+	switch s.Kind {
+	case "cluster.verify":
 		credential = taskcatalog.CredentialClusterMembership
+	case "cluster.leave":
+		credential = taskcatalog.CredentialClusterLeave
 	}
 	return &steps.Step{
 		PlannedStep: s, Plan: o.Plan, Host: o.Host, Args: args, Checkpoint: &checkpoint{o: o, step: s.ID},

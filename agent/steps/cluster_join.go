@@ -41,10 +41,10 @@ var (
 	joinLabel      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 )
 
-// checkJoin judges a planned join: the agent can join Slurm alone.
-func checkJoin(s *taskcatalog.PlannedStep) error {
+// checkSlurm judges a planned join or leave: the agent knows Slurm alone.
+func checkSlurm(s *taskcatalog.PlannedStep) error {
 	if backend, _ := s.With["cluster"].Literal.(string); backend != "slurm" {
-		return fmt.Errorf("joins a cluster of %s, and this agent joins slurm alone", taskcatalog.Clean(backend, 32))
+		return fmt.Errorf("is for a cluster of %s, and this agent knows slurm alone", taskcatalog.Clean(backend, 32))
 	}
 	return nil
 }

@@ -19,8 +19,8 @@ type Step struct {
 	Checkpoint Checkpoint
 	// Progress reports how much of the step is done. It never blocks.
 	Progress func(percent int, message string)
-	// Mint asks the broker for the credential of this step. Of credential.mint alone; of cluster.verify,
-	// for what the cluster says of the node.
+	// Mint asks the broker for the credential of this step. Of credential.mint alone; of cluster.verify
+	// and cluster.leave, for what the cluster says of the node.
 	Mint func(ctx context.Context) ([]byte, error)
 }
 
@@ -96,7 +96,8 @@ var kinds = map[string]Kind{
 	"gpu.container_runtime.check": {Do: checkGPU},
 	"file.render":                 {Check: checkTemplate, Look: renderedFile, Do: renderFile},
 	"service.control":             {Look: unitControlled, Event: restarts, Do: controlUnit},
-	"cluster.join":                {Check: checkJoin, Look: lookJoined, Do: join},
+	"cluster.join":                {Check: checkSlurm, Look: lookJoined, Do: join},
+	"cluster.leave":               {Check: checkSlurm, Do: leave},
 	"cluster.verify":              {Do: verifyMember},
 	CommandKind:                   {Check: checkCommand, Do: runCommand},
 	"network.fabric.verify":       {Do: verifyFabric},

@@ -48,7 +48,8 @@ func listedDefinitions(t testing.TB, b *servertest.Broker, query string) string 
 
 const shippedDefinitions = "allocation.identity.revoke@v1 active, allocation.runtime.deprovision@v1 active, " +
 	"allocation.runtime.provision@v1 active, gpu.host.bootstrap@v1 active, model.artifact.stage@v1 active, " +
-	"node.reclaim.verify@v1 active, runtime.readiness.verify@v1 active, slurm.node.bootstrap@v1 active"
+	"node.reclaim.verify@v1 active, runtime.readiness.verify@v1 active, slurm.node.bootstrap@v1 active, " +
+	"slurm.node.leave@v1 active"
 
 // A definition goes from a file to retired, and each move is on record with its reason.
 func TestADefinitionIsPushedActivatedDeprecatedAndRetired(t *testing.T) {
@@ -140,7 +141,7 @@ func TestAPushWithFaultsTellsAllAndChangesNothing(t *testing.T) {
 			t.Errorf("%s: %d %.300s", name, a.Status, a.Body)
 		}
 	}
-	if all := listedDefinitions(t, b, ""); all != strings.Replace(shippedDefinitions, ", slurm.", ", runtime.readiness.verify@v2 draft, slurm.", 1) {
+	if all := listedDefinitions(t, b, ""); all != strings.Replace(shippedDefinitions, ", slurm.node.bootstrap", ", runtime.readiness.verify@v2 draft, slurm.node.bootstrap", 1) {
 		t.Errorf("kept are %s", all)
 	}
 	if after := servertest.Must[api.OperationDefinition](t, b, http.MethodGet, definitionsPath+"/runtime.readiness.verify@v2", nil); fmt.Sprint(after) != fmt.Sprint(before) {

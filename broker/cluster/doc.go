@@ -12,6 +12,8 @@
 //   - Membership is what the cluster itself says of a node. The word of the node proves nothing.
 //   - What an adapter does not understand is Unknown, and an answer about another node as well. Unknown
 //     is never Member, and never Absent.
+//   - A node's name in a cluster is the first part of its host name. Nothing is asked about a name that
+//     two nodes have, and no node joins while the cluster has an old record of its name.
 //   - An order to a cluster is done when Membership says so afterwards, not when the cluster has
 //     accepted it.
 //   - A cluster is a stranger: its answers are bounded in size and time, its words are cleaned, and no

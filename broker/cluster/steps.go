@@ -34,10 +34,10 @@ type Steps struct {
 	Now      func() time.Time
 }
 
-// Of answers a step of an operation's task, of the type cluster_join_token or cluster_membership. The
-// caller must know that the task still belongs to the node. A cluster of another project is answered
-// as one that is not there. Codes: credential_refused, cluster_not_found, cluster_name_taken,
-// cluster_member_stale, and those of AccessOf and of the adapter.
+// Of answers a step of an operation's task, of the type cluster_join_token, cluster_membership or
+// cluster_leave. The caller must know that the task still belongs to the node. A cluster of another
+// project is answered as one that is not there. Codes: credential_refused, cluster_not_found,
+// cluster_name_taken, cluster_member_stale, and those of AccessOf and of the adapter.
 func (s *Steps) Of(ctx context.Context, task broker.Task, credentialType, step string) (broker.Minted, error) {
 	refuse := func(code, why string) (broker.Minted, error) {
 		return broker.Minted{}, broker.Errorf(broker.Forbidden, code, "cannot mint %s for step %q of task %s: %s",
@@ -75,11 +75,13 @@ func (s *Steps) Of(ctx context.Context, task broker.Task, credentialType, step s
 		return broker.Minted{}, err
 	}
 	defer clear(access.JoinSecret)
-	return s.answer(ctx, s.Backends[c.Backend](c, access), c, credentialType, member)
+	return s.answer(ctx, s.Backends[c.Backend](c, access), c, credentialType, member, plan)
 }
 
 // answer asks the adapter.
-func (s *Steps) answer(ctx context.Context, a Adapter, c broker.Cluster, credentialType, node string) (broker.Minted, error) {
+func (s *Steps) answer(
+	ctx context.Context, a Adapter, c broker.Cluster, credentialType, node string, plan *taskcatalog.OperationPlan,
+) (broker.Minted, error) {
 	made := broker.Minted{Expires: s.Now().Add(life)}
 	var answer any
 	if credentialType == taskcatalog.CredentialClusterJoin {
@@ -95,6 +97,9 @@ func (s *Steps) answer(ctx context.Context, a Adapter, c broker.Cluster, credent
 		answer = taskcatalog.ClusterJoin{Node: node, Controller: c.Controller, Auth: c.JoinAuth, Key: key}
 	} else {
 		is, err := a.Membership(ctx, node)
+		if err == nil && credentialType == taskcatalog.CredentialClusterLeave {
+			is, err = letGo(ctx, a, node, is, leaveReason(plan))
+		}
 		if err != nil {
 			return broker.Minted{}, err
 		}
@@ -115,7 +120,7 @@ func notThere(ctx context.Context, a Adapter, c broker.Cluster, node string) err
 	}
 	return broker.Errorf(broker.Refused, "cluster_member_stale",
 		"cannot join cluster %s: it says %s of this node's name (%s) before the node has joined, perhaps of an earlier membership "+
-			"(drain and delete that node in the cluster; once its slurmd has ended, the cluster may say down by itself)", c.Name, is.State, is.Words)
+			"(run slurm.node.leave on the node, or delete that record in the cluster; once its slurmd has ended, the cluster may say down by itself)", c.Name, is.State, is.Words)
 }
 
 // plan reads the plan of a task from its signed envelope.
@@ -131,6 +136,11 @@ func (s *Steps) plan(task broker.Task) (*taskcatalog.OperationPlan, error) {
 	return &plan, json.Unmarshal(signed.Params, &plan)
 }
 
+// askers are the kinds of steps that ask about their cluster, by what they ask for.
+var askers = map[string]string{
+	taskcatalog.CredentialClusterMembership: "cluster.verify", taskcatalog.CredentialClusterLeave: "cluster.leave",
+}
+
 // asked returns the cluster that a step of a plan is about, and its backend. What is minted to join is
 // for the one step cluster.join that takes it.
 func asked(plan *taskcatalog.OperationPlan, credentialType, step string) (name, backend string, ok bool) {
@@ -143,7 +153,7 @@ func asked(plan *taskcatalog.OperationPlan, credentialType, step string) (name, 
 		return name, backend, ok
 	}
 	for _, s := range plan.Steps {
-		if s.ID == step && s.Kind == "cluster.verify" && credentialType == taskcatalog.CredentialClusterMembership {
+		if s.ID == step && s.Kind == askers[credentialType] {
 			name, _ = s.With["name"].Literal.(string)
 			backend, _ = s.With["cluster"].Literal.(string)
 			return name, backend, name != "" && backend != ""

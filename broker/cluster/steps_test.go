@@ -17,9 +17,12 @@ var now = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
 
 // fakeCluster says what a test wants of one node.
 type fakeCluster struct {
-	is    Membership
-	err   error
-	asked []string
+	is  Membership
+	err error
+	// after is what the cluster says once it was told to drain or remove the node; nil: the same.
+	after  map[string]Membership
+	orders error // the answer to an order
+	asked  []string
 }
 
 func (f *fakeCluster) JoinSecret(_ context.Context, node string) ([]byte, error) {
@@ -31,8 +34,19 @@ func (f *fakeCluster) Membership(_ context.Context, node string) (Membership, er
 	f.asked = append(f.asked, "look "+node)
 	return f.is, f.err
 }
-func (f *fakeCluster) Drain(context.Context, string, string) error { return nil }
-func (f *fakeCluster) Remove(context.Context, string) error        { return nil }
+
+func (f *fakeCluster) order(what, node string) error {
+	f.asked = append(f.asked, what+" "+node)
+	if is, ok := f.after[what]; ok {
+		f.is = is
+	}
+	return f.orders
+}
+
+func (f *fakeCluster) Drain(_ context.Context, node, reason string) error {
+	return f.order("drain for "+reason+":", node)
+}
+func (f *fakeCluster) Remove(_ context.Context, node string) error { return f.order("remove", node) }
 
 type site struct {
 	clusters map[string]broker.Cluster
@@ -61,7 +75,8 @@ func (s *site) MemberNameTaken(_ context.Context, nodeID, name string) (bool, er
 const plan = `{"operation_id":"op-1","attempt":1,"operation":"slurm.node.bootstrap@v1","project_id":"p-1","steps":[
 {"id":"token","kind":"credential.mint","with":{"type":"cluster_join_token","scope":"lab"}},
 {"id":"join","kind":"cluster.join","with":{"cluster":"slurm","credential":{"from":"steps.token"}}},
-{"id":"verify","kind":"cluster.verify","with":{"cluster":"slurm","name":"lab"}}]}`
+{"id":"verify","kind":"cluster.verify","with":{"cluster":"slurm","name":"lab"}},
+{"id":"leave","kind":"cluster.leave","with":{"cluster":"slurm","name":"lab"}}]}`
 
 func newSite(t *testing.T, plan string) *site {
 	t.Helper()
@@ -120,19 +135,23 @@ func TestAStepIsRefused(t *testing.T) {
 		plan, kind, step, code string
 		broken                 func(*site)
 	}{
-		"that is not in the plan":        {plan, "cluster_join_token", "nothing", "credential_refused", nil},
-		"that joins by itself":           {plan, "cluster_join_token", "join", "credential_refused", nil},
-		"that only verifies":             {plan, "cluster_join_token", "verify", "credential_refused", nil},
-		"that mints and asks":            {plan, "cluster_membership", "token", "credential_refused", nil},
-		"of another type":                {plan, "s3_read", "verify", "credential_refused", nil},
-		"whose token nobody takes":       {strings.Replace(plan, `{"from":"steps.token"}`, `"x"`, 1), "cluster_join_token", "token", "credential_refused", nil},
-		"whose token another kind takes": {strings.Replace(plan, "cluster.join", "file.render", 1), "cluster_join_token", "token", "credential_refused", nil},
-		"of a cluster that is not there": {strings.ReplaceAll(plan, `"lab"`, `"none"`), "cluster_join_token", "token", "cluster_not_found", nil},
-		"of another project's cluster":   {strings.ReplaceAll(plan, `"lab"`, `"other"`), "cluster_join_token", "token", "cluster_not_found", nil},
-		"of the platform's cluster":      {strings.ReplaceAll(plan, `"lab"`, `"platform"`), "cluster_membership", "verify", "cluster_not_found", nil},
-		"of the platform itself":         {strings.Replace(plan, `"project_id":"p-1",`, "", 1), "cluster_membership", "verify", "cluster_not_found", nil},
-		"of another backend":             {strings.ReplaceAll(plan, `"slurm"`, `"k8s"`), "cluster_membership", "verify", "cluster_not_found", nil},
-		"without the cluster's secrets":  {plan, "cluster_join_token", "token", "cluster_secret_missing", func(s *site) { clear(s.secrets) }},
+		"that is not in the plan":            {plan, "cluster_join_token", "nothing", "credential_refused", nil},
+		"that joins by itself":               {plan, "cluster_join_token", "join", "credential_refused", nil},
+		"that only verifies":                 {plan, "cluster_join_token", "verify", "credential_refused", nil},
+		"that verifies, and asks to leave":   {plan, "cluster_leave", "verify", "credential_refused", nil},
+		"that leaves, and asks to verify":    {plan, "cluster_membership", "leave", "credential_refused", nil},
+		"to leave another project's cluster": {strings.ReplaceAll(plan, `"lab"`, `"other"`), "cluster_leave", "leave", "cluster_not_found", nil},
+		"to leave by a name of another node": {plan, "cluster_leave", "leave", "cluster_name_taken", func(s *site) { s.taken = "gpu-7" }},
+		"that mints and asks":                {plan, "cluster_membership", "token", "credential_refused", nil},
+		"of another type":                    {plan, "s3_read", "verify", "credential_refused", nil},
+		"whose token nobody takes":           {strings.Replace(plan, `{"from":"steps.token"}`, `"x"`, 1), "cluster_join_token", "token", "credential_refused", nil},
+		"whose token another kind takes":     {strings.Replace(plan, "cluster.join", "file.render", 1), "cluster_join_token", "token", "credential_refused", nil},
+		"of a cluster that is not there":     {strings.ReplaceAll(plan, `"lab"`, `"none"`), "cluster_join_token", "token", "cluster_not_found", nil},
+		"of another project's cluster":       {strings.ReplaceAll(plan, `"lab"`, `"other"`), "cluster_join_token", "token", "cluster_not_found", nil},
+		"of the platform's cluster":          {strings.ReplaceAll(plan, `"lab"`, `"platform"`), "cluster_membership", "verify", "cluster_not_found", nil},
+		"of the platform itself":             {strings.Replace(plan, `"project_id":"p-1",`, "", 1), "cluster_membership", "verify", "cluster_not_found", nil},
+		"of another backend":                 {strings.ReplaceAll(plan, `"slurm"`, `"k8s"`), "cluster_membership", "verify", "cluster_not_found", nil},
+		"without the cluster's secrets":      {plan, "cluster_join_token", "token", "cluster_secret_missing", func(s *site) { clear(s.secrets) }},
 		"while the cluster is away": {plan, "cluster_membership", "verify", "cluster_unreachable", func(s *site) {
 			s.fake.err = broker.Errorf(broker.Unavailable, "cluster_unreachable", "away")
 		}},

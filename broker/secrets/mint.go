@@ -23,6 +23,7 @@ var mintable = map[string]map[string]func(m *Minter, ctx context.Context, task b
 
 	taskcatalog.CredentialClusterJoin:       {operationRun: (*Minter).clusterStep},
 	taskcatalog.CredentialClusterMembership: {operationRun: (*Minter).clusterStep},
+	taskcatalog.CredentialClusterLeave:      {operationRun: (*Minter).clusterStep},
 }
 
 const operationRun = "operation.run"

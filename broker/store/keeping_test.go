@@ -193,8 +193,10 @@ func TestAStepOfAnOperationAsksAgain(t *testing.T) {
 		refused(t, mint("cluster_join_token", "join", "r4"), "already_minted") // by whatever request
 		ok(t, mint("cluster_membership", "verify", "r5"))
 		ok(t, mint("cluster_membership", "verify", "r5"))
+		ok(t, mint("cluster_leave", "leave", "r6"))
+		ok(t, mint("cluster_leave", "leave", "r6"))
 		rows := must(db.ListAudit(ctx, store.AuditFilter{Subject: "task/" + k.ID, Newest: true}))(t)
-		if got := string(rows[3].After); !strings.Contains(got, `"step":"join"`) || !strings.Contains(got, "models/a.bin") || strings.Contains(got, "r3") {
+		if got := string(rows[5].After); !strings.Contains(got, `"step":"join"`) || !strings.Contains(got, "models/a.bin") || strings.Contains(got, "r3") {
 			t.Errorf("the audit log says %s", got)
 		}
 		for tries <= 64 {

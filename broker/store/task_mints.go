@@ -41,7 +41,7 @@ type Mint struct {
 func (m Mint) repeats() bool {
 	switch m.Type {
 	case taskcatalog.CredentialOCIPull, taskcatalog.CredentialS3Read, taskcatalog.CredentialGCSRead, taskcatalog.CredentialHFToken,
-		taskcatalog.CredentialClusterMembership:
+		taskcatalog.CredentialClusterMembership, taskcatalog.CredentialClusterLeave:
 		return m.Request != ""
 	}
 	return false

@@ -59,6 +59,7 @@ ProctrackType=proctrack/linuxproc
 TaskPlugin=task/none
 MpiDefault=none
 ReturnToService=2
+KillWait=1
 MaxNodeCount=16
 SelectType=select/cons_tres
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
@@ -221,13 +222,14 @@ func childrenOf(pid int) (children []int) {
 	return children
 }
 
-// Node starts slurmd with its own /etc/slurm, in which is the key alone.
-func (c *Cluster) Node(argv []string, key []byte) {
+// Node starts slurmd with its own /etc/slurm, in which is the key alone. It ends with the test or with
+// stop.
+func (c *Cluster) Node(argv []string, key []byte) (stop func()) {
 	c.t.Helper()
 	c.ok(os.MkdirAll(c.Root+"/run/node", 0o755))
 	c.write("/run/node/slurm.key", key, 0o400)
 	alone := []string{"unshare", "--mount", "--propagation", "unchanged", "sh", "-c", `mount --bind /run/node /etc/slurm && exec "$@"`, "sh"}
-	c.Begin(append(alone, argv...)...)
+	return c.Begin(append(alone, argv...)...)
 }
 
 // Until asks until the answer is yes.

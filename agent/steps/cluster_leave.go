@@ -1,0 +1,115 @@
+package steps
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hostler/hostler/agent/host"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// CodeStillMember: the node has left the cluster, and the cluster has it again.
+const CodeStillMember taskcatalog.Code = "still_member"
+
+// leavePause is the pause between two questions to the broker.
+const leavePause = 15 * time.Second
+
+// leave takes the node out of a cluster. The broker has the cluster drain the node, and forget it when
+// nothing runs on it any more. Only then slurmd ends and the keys go, so that no work is cut off. A
+// slurmd that still runs could come back to the cluster, so the broker is asked once more at the end.
+func leave(ctx context.Context, s *Step) (Proof, error) {
+	for {
+		is, err := askCluster(ctx, s)
+		if err != nil {
+			return Proof{}, err
+		}
+		if is.State == taskcatalog.ClusterAbsent {
+			break
+		}
+		s.Progress(0, "waits for the cluster: "+clusterSays(s, is))
+		if err := host.Wait(ctx, leavePause); err != nil {
+			return Proof{}, fmt.Errorf("%s: %w", clusterSays(s, is), err)
+		}
+	}
+	s.Progress(80, "stops slurmd")
+	if err := endSlurm(ctx, s); err != nil {
+		return Proof{}, err
+	}
+	is, err := askCluster(ctx, s)
+	if err == nil && is.State != taskcatalog.ClusterAbsent {
+		err = taskcatalog.Errorf(CodeStillMember, "%s, although it had forgotten the node", clusterSays(s, is))
+	}
+	if err != nil {
+		return Proof{}, err
+	}
+	return Proof{Message: clusterSays(s, is) + "; " + slurmUnit + " has ended, and no key of a cluster is there"}, nil
+}
+
+// endSlurm ends slurmd and what reads the keys, and removes the keys and the unit's file. It leaves the
+// packages.
+func endSlurm(ctx context.Context, s *Step) error {
+	for _, unit := range joinUnits() {
+		if err := endUnit(ctx, s, unit); err != nil {
+			return err
+		}
+	}
+	if err := removeBelow(s, unitRoot, joinDropIn); err != nil {
+		return err
+	}
+	for _, at := range joinKeys {
+		if err := removeBelow(s, at.root, at.name); err != nil {
+			return err
+		}
+	}
+	return s.Host.Systemd.Reload(ctx)
+}
+
+// endUnit stops a unit, looks whether it has ended, and keeps it from the next start of the machine. A
+// unit without a file is not installed.
+func endUnit(ctx context.Context, s *Step, unit string) error {
+	if err := s.Host.Systemd.Stop(ctx, unit); err != nil {
+		return err
+	}
+	state, err := s.Host.Systemd.State(ctx, unit)
+	if err != nil {
+		return err
+	}
+	if state.Active != "inactive" && state.Active != "failed" {
+		return taskcatalog.Errorf(CodeUnitState, "%s is %s after its stop (systemctl status %s says why)", unit, taskcatalog.Clean(state.Active, 32), unit)
+	}
+	file, _, err := s.Host.Systemd.Files(ctx, unit)
+	if err != nil || file == "" {
+		return err
+	}
+	return s.Host.Systemd.Disable(ctx, unit)
+}
+
+// joinUnits are the units that use a key of a cluster, slurmd first.
+func joinUnits() []string {
+	units := []string{slurmUnit}
+	for _, at := range joinKeys {
+		if at.unit != "" {
+			units = append(units, at.unit)
+		}
+	}
+	return units
+}
+
+// removeBelow removes a file below a root, and looks whether it is gone.
+func removeBelow(s *Step, root, name string) error {
+	below, err := s.Host.Machine.Below(root)
+	if err != nil {
+		return noLink(absent(err))
+	}
+	defer below.Close()
+	if err := below.Remove(name); err != nil {
+		return noLink(fmt.Errorf("cannot remove %s below %s: %w", name, root, err))
+	}
+	f, err := below.Open(name)
+	if err == nil {
+		_ = f.Close()
+		return taskcatalog.Errorf(taskcatalog.CodeHandlerFailed, "%s below %s is there again after it was removed", name, root)
+	}
+	return absent(err)
+}
