@@ -18,9 +18,20 @@ import (
 // of life if later.
 const UnknownGrace = 10 * time.Minute
 
+// RestartGrace is UnknownGrace for a task whose steps may restart the machine: a server with many GPUs and much memory
+// can take half an hour until its agent is heard again.
+const RestartGrace = 45 * time.Minute
+
+func graceOf(taskType string) time.Duration {
+	if taskType == broker.OperationTask {
+		return RestartGrace
+	}
+	return UnknownGrace
+}
+
 // openTask is the data needed to decide about delivery.
 type openTask struct {
-	ID                   string
+	ID, Type             string
 	Epoch                int64
 	Lane                 taskcatalog.Lane
 	Class                taskcatalog.Class
@@ -32,7 +43,7 @@ type openTask struct {
 
 func scanOpen(row sqlkit.Row) (openTask, error) {
 	var o openTask
-	err := row.Scan(&o.ID, &o.Epoch, &o.Lane, &o.Class, &o.Status, &o.Attempt, &o.Cancel, sqlkit.ScanMicros(&o.NotAfter),
+	err := row.Scan(&o.ID, &o.Type, &o.Epoch, &o.Lane, &o.Class, &o.Status, &o.Attempt, &o.Cancel, sqlkit.ScanMicros(&o.NotAfter),
 		sqlkit.ScanMicros(&o.AliveUntil))
 	return o, err
 }
@@ -43,7 +54,7 @@ func (o openTask) unknownAt() time.Time {
 	if o.AliveUntil.After(last) {
 		last = o.AliveUntil
 	}
-	return last.Add(UnknownGrace)
+	return last.Add(graceOf(o.Type))
 }
 
 // deliverable reports whether the task is not canceled, and either may still start in time, or was
@@ -145,7 +156,7 @@ func (db *DB) NodesToTell(ctx context.Context) ([]string, error) {
 
 func (t *tx) openTasks(ctx context.Context, nodeID string) ([]openTask, error) {
 	return sqlkit.Collect(ctx, t, scanOpen,
-		`SELECT id, node_epoch, lane, class, status, attempt, cancel_requested, not_after, alive_until FROM tasks
+		`SELECT id, type, node_epoch, lane, class, status, attempt, cancel_requested, not_after, alive_until FROM tasks
 		WHERE node_id = $1 AND status IN ('queued', 'dispatched') ORDER BY id`, nodeID)
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
 func TestOpenTasksAreCountedAndListedAtTheSitesThatAreAskedFor(t *testing.T) {
@@ -60,5 +61,35 @@ func TestOpenTasksAreCountedAndListedAtTheSitesThatAreAskedFor(t *testing.T) {
 				t.Errorf("at %v it lists %v, want %v", c.sites, ids, c.ids)
 			}
 		}
+	})
+}
+
+// A server with many GPUs takes its time to start: a task that may restart the machine outlives a longer silence.
+func TestASilentRestartIsNoUnknownOutcome(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := newMember(t, db, "one")
+		k := newTask(db, n, taskcatalog.LaneExclusive)
+		k.Type = broker.OperationTask
+		_, _, err := db.InsertTask(ctx, admin, k)
+		ok(t, err)
+		claim(t, db, n, k.ID)
+		clock.Advance(2 * time.Hour) // the last word comes late in a long operation
+		_, _, err = db.RecordProgress(ctx, n.ID, k.ID, 1, broker.Progress{})
+		ok(t, err)
+		silent := func(d time.Duration, want broker.TaskStatus) {
+			t.Helper()
+			clock.Advance(d)
+			for range 3 {
+				must(db.SweepTasks(ctx))(t)
+			}
+			if got := must(db.Task(ctx, k.ID))(t); got.Status != want {
+				t.Errorf("after a further silence of %s the task is %s (%s), want %s", d, got.Status, got.Code, want)
+			}
+		}
+		silent(store.UnknownGrace+wire.LeaseTime, broker.TaskQueued)
+		silent(store.RestartGrace-store.UnknownGrace-time.Microsecond, broker.TaskQueued)
+		claim(t, db, n, k.ID) // the node is asked for the outcome, and says nothing
+		clock.Advance(wire.LeaseTime)
+		silent(time.Minute, broker.TaskFailed)
 	})
 }

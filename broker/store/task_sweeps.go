@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store/sqlkit"
@@ -73,7 +74,7 @@ func (t *tx) failOpen(ctx context.Context, actor broker.Actor, nodeID string, be
 type Swept struct {
 	Requeued int // the lease ran out
 	Expired  int // never dispatched, and past not_after
-	Unknown  int // delivered, and silent until UnknownGrace was over
+	Unknown  int // delivered, and silent until its grace was over
 }
 
 const sweepLimit = 200
@@ -84,17 +85,18 @@ const sweepLimit = 200
 func (db *DB) SweepTasks(ctx context.Context) (swept Swept, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		swept = Swept{}
-		now, silent := sqlkit.Micros(t.now), sqlkit.Micros(t.now.Add(-UnknownGrace))
+		silent := func(grace time.Duration) int64 { return sqlkit.Micros(t.now.Add(-grace)) }
 		due, err := sqlkit.Collect(ctx, t, scanTask, `SELECT `+taskColumns+` FROM tasks WHERE status IN ('queued', 'dispatched') AND (
 				(status = 'dispatched' AND lease_until < $1)
 				OR (attempt = 0 AND not_after < $1)
-				OR (attempt > 0 AND not_after <= $2 AND alive_until <= $2)
-			) ORDER BY node_id, id LIMIT $3`+t.ForUpdate()+t.SkipLocked(), now, silent, sweepLimit)
+				OR (attempt > 0 AND not_after <= $2 AND alive_until <= $2 AND (type <> $3 OR not_after <= $4 AND alive_until <= $4))
+			) ORDER BY node_id, id LIMIT $5`+t.ForUpdate()+t.SkipLocked(), sqlkit.Micros(t.now), silent(UnknownGrace), broker.OperationTask,
+			silent(RestartGrace), sweepLimit)
 		if err != nil {
 			return err
 		}
 		for _, k := range due {
-			if err := t.sweep(ctx, k, silent, &swept); err != nil {
+			if err := t.sweep(ctx, k, silent(graceOf(k.Type)), &swept); err != nil {
 				return err
 			}
 		}

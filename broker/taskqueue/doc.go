@@ -19,7 +19,7 @@
 //   - At most one exclusive task is dispatched per node at a time.
 //   - A task that was never delivered expires after not_after; a delivered task never expires. If its node stays
 //     silent, a delivered task ends failed with outcome_unknown: store.UnknownGrace after not_after, or after the
-//     last renewed lease, if later.
+//     last renewed lease, if later; a task that may restart the machine after store.RestartGrace.
 //   - A node's report about a task after outcome_unknown is stored beside the end and changes nothing about it
 //     (late.go). A node without such a report is asked once when it is heard again.
 //   - A delivered task is canceled only by its node's result.
