@@ -63,7 +63,8 @@ func (s ArtifactSigner) Pattern() (*regexp.Regexp, error) {
 // Check refuses a signer that is not complete, or says two things. It reads neither the key nor the
 // trusted root. Code: artifact_signer_invalid.
 func (s ArtifactSigner) Check() error {
-	kind, _, _ := strings.Cut(s.Source, ":")
+	registry, oci := strings.CutPrefix(s.Source, "oci:")
+	fault := taskcatalog.SourceListFault(s.Source)
 	issuer, err := url.Parse(s.Issuer)
 	plain := func(text string) bool {
 		return len(text) <= maxSignerText && taskcatalog.Clean(text, maxSignerText) == text
@@ -71,8 +72,10 @@ func (s ArtifactSigner) Check() error {
 	switch {
 	case !sourceCredentialName.MatchString(s.Name):
 		return s.invalid("a name has a-z, 0-9 and '-', 63 at most")
-	case taskcatalog.SourceListFault(s.Source) != "" || kind != "oci":
+	case !oci || registry == "":
 		return s.invalid("the source is not oci:REGISTRY or oci:REGISTRY/PATH: signatures of other sources are not verified")
+	case fault != "":
+		return s.invalid("the source " + fault)
 	case len(s.Key) > maxSignerKey || len(s.TrustedRoot) > maxTrustedRoot:
 		return s.invalid("the key is longer than 4 KiB, or the trusted root longer than 64 KiB")
 	case s.Key != "" && (s.Issuer != "" || s.Subject != "" || s.SubjectPattern != ""):
@@ -103,11 +106,12 @@ func (s ArtifactSigner) invalid(why string) error {
 // the widest. An artifact needs a signature by one signer of every list: a further place only narrows.
 func ArtifactSignersOf(all []ArtifactSigner, source string) (lists [][]ArtifactSigner) {
 	covering := slices.DeleteFunc(slices.Clone(all), func(s ArtifactSigner) bool { return !taskcatalog.SourceCovers(s.Source, source) })
+	place := func(s ArtifactSigner) string { return taskcatalog.CanonicalSource(s.Source) }
 	slices.SortFunc(covering, func(a, b ArtifactSigner) int {
-		return cmp.Or(cmp.Compare(len(a.Source), len(b.Source)), strings.Compare(a.Name, b.Name))
+		return cmp.Or(cmp.Compare(len(place(a)), len(place(b))), strings.Compare(a.Name, b.Name))
 	})
 	for i, s := range covering {
-		if i == 0 || covering[i-1].Source != s.Source {
+		if i == 0 || place(covering[i-1]) != place(s) {
 			lists = append(lists, nil)
 		}
 		lists[len(lists)-1] = append(lists[len(lists)-1], s)

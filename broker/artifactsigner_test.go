@@ -92,6 +92,19 @@ func TestWhatIsBelievedHasADigest(t *testing.T) {
 	}
 }
 
+// Whoever spells a registry otherwise does not get around its signers.
+func TestSignersAreOfTheRegistryHoweverItIsSpelled(t *testing.T) {
+	other := ArtifactSigner{Name: "other", Source: "oci:Registry.example:443/models"}
+	if err := other.Check(); err == nil || !strings.Contains(err.Error(), "is another spelling of oci:registry.example/models (write it so)") {
+		t.Errorf("%v", err)
+	}
+	for _, artifact := range []string{"oci:registry.example/models/llama", "oci:registry.example:443/models/llama", "oci:REGISTRY.example./models/llama"} {
+		if lists := ArtifactSignersOf([]ArtifactSigner{team, other}, artifact); len(lists) != 1 || len(lists[0]) != 2 {
+			t.Errorf("%s: %+v", artifact, lists)
+		}
+	}
+}
+
 // A further place asks for a further signature, and takes none away.
 func TestAFurtherPlaceOnlyNarrows(t *testing.T) {
 	sources := []string{"oci:r.example", "oci:r.example/a", "oci:r.example/a/b", "oci:r.example/ab", "oci:other.example"}

@@ -167,6 +167,7 @@ func listKey(name, code string, of func(*OperationOverlay) *[]string, covers fun
 		return slices.ContainsFunc(list, func(l string) bool { return covers(l, entry) })
 	}
 	// shared returns what both lists permit, sorted, without entries that others of the result cover.
+	// Of two spellings of one source the first stays.
 	shared := func(a, b []string) []string {
 		out := []string{}
 		for _, entry := range slices.Concat(a, b) {
@@ -178,7 +179,9 @@ func listKey(name, code string, of func(*OperationOverlay) *[]string, covers fun
 		out = slices.Compact(out)
 		all := slices.Clone(out)
 		return slices.DeleteFunc(out, func(entry string) bool {
-			return slices.ContainsFunc(all, func(l string) bool { return l != entry && covers(l, entry) })
+			return slices.ContainsFunc(all, func(l string) bool {
+				return l != entry && covers(l, entry) && (l < entry || !covers(entry, l))
+			})
 		})
 	}
 	return operationKey{

@@ -241,6 +241,13 @@ func TestASourceBelowAListedOneIsNotListedAgain(t *testing.T) {
 	if want := []string{"s3:a", "s3:ab"}; !slices.Equal(e.Overlay.AllowedArtifactSources, want) {
 		t.Errorf("%v, want %v", e.Overlay.AllowedArtifactSources, want)
 	}
+	e = MergeOperationPolicies(projectPlace, stage, []OperationPolicy{
+		global(OperationOverlay{AllowedArtifactSources: []string{"oci:r.example:443/a"}}),
+		at(tenantPlace, stage, OperationOverlay{AllowedArtifactSources: []string{"oci:r.example/a"}}),
+	})
+	if want := []string{"oci:r.example/a"}; !slices.Equal(e.Overlay.AllowedArtifactSources, want) {
+		t.Errorf("of two spellings: %v, want %v", e.Overlay.AllowedArtifactSources, want)
+	}
 }
 
 func TestAPolicyThatWidensIsRefused(t *testing.T) {
@@ -326,6 +333,7 @@ func TestAnOverlayHasKnownValuesOnly(t *testing.T) {
 		{`{"max_artifact_size_bytes":99999999999999}`, "max_artifact_size_bytes is not between 1 and 17592186044416"},
 		{`{"allowed_target_kinds":["rack"]}`, `allowed_target_kinds has "rack", which is no kind of target (node, allocation, group)`},
 		{`{"allowed_artifact_sources":["s3:models/../x"]}`, `has "s3:models/../x", which is no source`},
+		{`{"allowed_artifact_sources":["oci:r.example:443/m"]}`, `has "oci:r.example:443/m", which is another spelling of oci:r.example/m (write it so)`},
 		{`{"conditions":[]}`, "has no key"},
 		{`{"conditions":[{"name":"small","expression":"node_count < 3 &&\n\thour > 8","message":"ask Ada"}]}`, ""},
 		{`{"conditions":[{"name":"small","expression":"true","message":"m"},{"name":"small","expression":"false","message":"m"}]}`, "conditions has small twice"},

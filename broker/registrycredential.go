@@ -3,7 +3,6 @@ package broker
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -14,7 +13,7 @@ import (
 // RegistryCredential is the record of an account at an OCI registry. The broker uses the account
 // to request tokens, each of which may pull one repository. The account itself is a secret.
 type RegistryCredential struct {
-	Registry  string // in the form of RegistryName
+	Registry  string // in the form of taskcatalog.RegistryName
 	Username  string
 	PlainHTTP bool   // the registry speaks no TLS: anybody who listens gets the password
 	VaultPath string // of the account
@@ -26,29 +25,14 @@ type RegistryCredential struct {
 	SetAt         time.Time
 }
 
-var registryForm = regexp.MustCompile(`^(?:[a-z0-9](?:[a-z0-9.-]{0,253}[a-z0-9])?|\[[0-9a-f:]{2,39}\])(?::[0-9]{1,5})?$`)
-
 // dockerHub is the clients' name for a registry with other host names.
 const dockerHub = "docker.io"
 
-// RegistryName is the canonical name under which a registry's credential is kept: in lower case,
-// and without the default port.
-func RegistryName(name string, plainHTTP bool) string {
-	port := ":443"
-	if plainHTTP {
-		port = ":80"
-	}
-	name = strings.TrimSuffix(strings.ToLower(name), port)
-	if name == "index."+dockerHub || name == "registry-1."+dockerHub {
-		return dockerHub
-	}
-	return name
-}
-
-// RegistryOf splits HOST[:PORT]/REPOSITORY. The registry is in the form of RegistryName.
+// RegistryOf splits HOST[:PORT]/REPOSITORY. The registry is in the form of
+// taskcatalog.RegistryName.
 func RegistryOf(reference string, plainHTTP bool) (registry, repository string) {
 	registry, repository, _ = strings.Cut(reference, "/")
-	return RegistryName(registry, plainHTTP), repository
+	return taskcatalog.RegistryName(registry, plainHTTP), repository
 }
 
 // RegistryCredentialPath is the path of a registry's account. A digest stands for the name,
@@ -77,7 +61,7 @@ func (c RegistryCredential) Check(password string) error {
 			taskcatalog.Clean(c.Registry, 300), why)
 	}
 	switch {
-	case !registryForm.MatchString(c.Registry):
+	case !taskcatalog.IsRegistry(c.Registry):
 		return refuse("the registry is not HOST[:PORT] (without https:// and without a repository)")
 	case c.Username == "" || len(c.Username) > 256 || !utf8.ValidString(c.Username) || taskcatalog.Clean(c.Username, 256) != c.Username ||
 		strings.Contains(c.Username, ":"):

@@ -1,6 +1,10 @@
 package broker
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
 
 func TestARegistryHasOneName(t *testing.T) {
 	for _, c := range []struct {
@@ -20,7 +24,7 @@ func TestARegistryHasOneName(t *testing.T) {
 		{"registry-1.docker.io", false, "docker.io"},
 		{"registry-1.docker.io.evil.example", false, "registry-1.docker.io.evil.example"},
 	} {
-		if got := RegistryName(c.name, c.plain); got != c.want {
+		if got := taskcatalog.RegistryName(c.name, c.plain); got != c.want {
 			t.Errorf("%s is %s, want %s", c.name, got, c.want)
 		}
 		host, repository := RegistryOf(c.name+"/fleet/agent", c.plain)

@@ -10,7 +10,8 @@ import (
 var sourceKinds = []string{"oci", "s3", "gcs", "huggingface", "https_signed", "pypi"}
 
 // SourceListFault says why a text cannot stand on a list of sources; empty: it can. A listed source
-// is KIND:PREFIX, such as s3:models/public, and covers whatever lies below it.
+// is KIND:PREFIX, such as s3:models/public, and covers whatever lies below it. It has the spelling of
+// CanonicalSource: whoever reads two lists sees whether they speak of one place.
 func SourceListFault(listed string) string {
 	kind, path, _ := strings.Cut(listed, ":")
 	switch {
@@ -22,15 +23,22 @@ func SourceListFault(listed string) string {
 	case strings.Contains(path, "*"):
 		return "has a '*': a source covers whatever lies below it (leave the '*' out)"
 	}
+	if one := CanonicalSource(listed); one != listed {
+		return "is another spelling of " + one + " (write it so)"
+	}
+	if registry, _, _ := strings.Cut(path, "/"); kind == "oci" && !IsRegistry(registry) {
+		return "has no registry HOST[:PORT]"
+	}
 	return ""
 }
 
 // SourceCovers reports whether a source (KIND:PATH) is the listed one, or lies below it: s3:models/public
 // covers s3:models/public/llama, and neither s3:models/public-of-others nor s3:models/public/../private. A
 // repository of Hugging Face covers its revisions: huggingface:owner/model covers
-// huggingface:owner/model@main/weights.
+// huggingface:owner/model@main/weights. The spelling of a registry makes no difference.
 func SourceCovers(listed, source string) bool {
 	kind, path, _ := strings.Cut(source, ":")
+	listed, source = CanonicalSource(listed), CanonicalSource(source)
 	return cleanSourcePath(path) && (source == listed || strings.HasPrefix(source, listed+"/") ||
 		kind == "huggingface" && strings.HasPrefix(source, listed+"@"))
 }

@@ -77,3 +77,41 @@ func TestAListedRepositoryCoversItsRevisions(t *testing.T) {
 		}
 	}
 }
+
+// All spellings of a registry lead to the same artifacts. Only one stands on a list, and each is compared as that one.
+func TestARegistryHasOneSpelling(t *testing.T) {
+	for spelling, one := range map[string]string{
+		"registry.example:443":   "registry.example",
+		"registry.example:0443":  "registry.example",
+		"registry.example:":      "registry.example",
+		"Registry.EXAMPLE":       "registry.example",
+		"registry.example.":      "registry.example",
+		"registry.example.:443":  "registry.example",
+		"registry.example:05000": "registry.example:5000",
+		"index.docker.io":        "docker.io",
+		"registry-1.docker.io.":  "docker.io",
+		"[2001:DB8:0::1]:443":    "[2001:db8::1]",
+	} {
+		for _, path := range []string{"", "/models", "/models/llama"} {
+			if fault := SourceListFault("oci:" + spelling + path); fault != "is another spelling of oci:"+one+path+" (write it so)" {
+				t.Errorf("oci:%s%s %q", spelling, path, fault)
+			}
+			if fault := SourceListFault("oci:" + one + path); fault != "" {
+				t.Errorf("oci:%s%s %s", one, path, fault)
+			}
+			if !SourceCovers("oci:"+one, "oci:"+spelling+path) || !SourceCovers("oci:"+spelling, "oci:"+one+path) {
+				t.Errorf("%s and %s cover different artifacts", spelling, one)
+			}
+		}
+	}
+	for _, other := range []string{"oci:registry.example:80/m", "oci:registry.example/M", "oci:registry.example.org/m", "https_signed:registry.example/m"} {
+		if SourceCovers("oci:registry.example/m", other) {
+			t.Errorf("oci:registry.example/m covers %s", other)
+		}
+	}
+	for _, registry := range []string{"user@registry.example", "r\u00e9gistry.example", "registry.example:x", "-registry.example"} {
+		if fault := SourceListFault("oci:" + registry + "/m"); fault != "has no registry HOST[:PORT]" {
+			t.Errorf("%s %q", registry, fault)
+		}
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/registry"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // RegistryInput names a registry.
@@ -37,7 +38,7 @@ type setRegistryInput struct {
 // refused when used; the same request repeated repairs it.
 func (a *API) setRegistryCredential(ctx context.Context, in *setRegistryInput) (*api.RegistryCredential, error) {
 	c := broker.RegistryCredential{
-		Registry: broker.RegistryName(in.Registry, in.Body.PlainHTTP), Username: in.Body.Username,
+		Registry: taskcatalog.RegistryName(in.Registry, in.Body.PlainHTTP), Username: in.Body.Username,
 		PlainHTTP: in.Body.PlainHTTP, Generation: rand.Text(),
 	}
 	account, err := registry.NewAccount(c, in.Body.Password)
@@ -67,7 +68,7 @@ func (a *API) setRegistryCredential(ctx context.Context, in *setRegistryInput) (
 // registry_credential_not_found.
 func (a *API) registryCredential(ctx context.Context, name string) (broker.RegistryCredential, error) {
 	for _, plain := range []bool{false, true} {
-		c, err := a.c.DB.RegistryCredential(ctx, broker.RegistryName(name, plain))
+		c, err := a.c.DB.RegistryCredential(ctx, taskcatalog.RegistryName(name, plain))
 		if err == nil && c.PlainHTTP == plain {
 			return c, nil
 		}

@@ -5,7 +5,7 @@ import (
 	"regexp"
 	"strings"
 
-	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // challenge is a registry's description of its token service.
@@ -84,5 +84,5 @@ func (c challenge) address(plainHTTP bool, repository string) (at *url.URL, why 
 
 // originOf returns the origin of an address: https://HOST[:PORT].
 func originOf(at *url.URL) string {
-	return at.Scheme + "://" + broker.RegistryName(at.Host, at.Scheme == "http")
+	return at.Scheme + "://" + taskcatalog.RegistryName(at.Host, at.Scheme == "http")
 }

@@ -140,6 +140,7 @@ var refusals = []struct {
 	{"a root of programs", "root: /etc/serve", "root: /usr/local/bin", 38, CodeWrongValue},
 	{"a root of accounts", "root: /etc/serve", "root: /home/alice", 38, CodeWrongValue},
 	{"a list of sources that says no kind", `sources: ["s3:models/public"]`, "sources: [models/public]", 17, CodeWrongValue},
+	{"a list with another spelling of a registry", `sources: ["s3:models/public"]`, `sources: ["s3:models/public", "oci:r.example:443/m"]`, 17, CodeWrongValue},
 	{"a list of sources that climbs", `sources: ["s3:models/public"]`, `sources: ["s3:models/../public"]`, 17, CodeWrongValue},
 	{"a source that climbs", "source: models/public/weights", "source: models/public/../private/weights", 29, CodeSourceNotListed},
 	{"a source of another kind", "from: s3", "from: gcs", 29, CodeSourceNotListed},

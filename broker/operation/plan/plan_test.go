@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -255,6 +256,26 @@ func TestAPlanIsBounded(t *testing.T) {
 
 func step(id, text string) string {
 	return "  - {id: " + id + ", kind: file.render, timeout_seconds: 1, with: {root: /etc/serve, name: " + id + ", template: " + text + "}}\n"
+}
+
+// A longer spelling of a wider source is not the narrower of two.
+func TestThePlanHasTheNarrowerOfTwoSourcesHoweverTheyAreSpelled(t *testing.T) {
+	d := parsed(t, `operation: demo.pull
+version: v1
+summary: pull an artifact
+backend_type: node_agent
+safety: forced
+targets: [node]
+deadline_seconds: 600
+artifacts: {sources: ["oci:registry.example"], signature: as_policy, max_bytes: 1000}
+steps:
+  - {id: one, kind: artifact.pull_oci, timeout_seconds: 60, with: {source: registry.example/m/x, digest: "`+digest+`", root: /var/lib/models, name: a}}
+`)
+	d.Artifacts.Sources = []string{"oci:registry.example:443"}
+	p, err := Make(d, Request{OperationID: "op-1", Attempt: 1, Limits: Limits{Sources: []string{"oci:registry.example/m"}}})
+	if err != nil || !slices.Equal(p.Artifacts.Sources, []string{"oci:registry.example/m"}) {
+		t.Errorf("%+v, %v", p.Artifacts, err)
+	}
 }
 
 func TestThePlanTellsItsSources(t *testing.T) {

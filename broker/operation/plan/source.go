@@ -36,7 +36,7 @@ func (m *maker) source(kind taskcatalog.StepKind, s taskcatalog.PlannedStep) err
 			return broker.Errorf(broker.Refused, CodeSourceDenied, "cannot plan %s: the policy does not permit the %s of step %s",
 				m.d.ID(), argument, s.ID)
 		}
-		if permitted := m.limits.Sources[j]; len(permitted) > len(narrowest) { // both cover one text: the longer lies below the shorter
+		if permitted := m.limits.Sources[j]; taskcatalog.SourceCovers(narrowest, permitted) {
 			narrowest = permitted
 		}
 	}
