@@ -40,12 +40,45 @@ const (
 	maxSignerKey   = 4 << 10
 )
 
-// Trust is the digest of what is believed. It changes with the source, the key, the identity and the
-// trusted root, and with nothing else.
+// SignerTrust is a signer's record in short: what a verified signature is held against later.
+type SignerTrust struct {
+	Name, Source string
+	// Trust and Root are those of ArtifactSigner.
+	Trust, Root string
+}
+
+// Trust is the digest of who is believed. It changes with the source, the key, the identity, and when a
+// trusted root is added or taken away. A renewed trusted root leaves it as it is.
 func (s ArtifactSigner) Trust() string {
-	raw, _ := json.Marshal([]string{s.Source, s.Key, s.Issuer, s.Subject, s.SubjectPattern, s.TrustedRoot})
+	root := ""
+	if s.TrustedRoot != "" {
+		root = "has a trusted root"
+	}
+	raw, _ := json.Marshal([]string{s.Source, s.Key, s.Issuer, s.Subject, s.SubjectPattern, root})
+	return digestOf(raw)
+}
+
+// Root is the digest of the trusted root; empty: there is none.
+func (s ArtifactSigner) Root() string {
+	if s.TrustedRoot == "" {
+		return ""
+	}
+	return digestOf([]byte(s.TrustedRoot))
+}
+
+func digestOf(raw []byte) string {
 	sum := sha256.Sum256(raw)
 	return "sha256:" + hex.EncodeToString(sum[:])
+}
+
+// signer is a signer's record, whole or in short.
+type signer interface{ place() (source, name string) }
+
+func (s ArtifactSigner) place() (source, name string) {
+	return taskcatalog.CanonicalSource(s.Source), s.Name
+}
+func (s SignerTrust) place() (source, name string) {
+	return taskcatalog.CanonicalSource(s.Source), s.Name
 }
 
 // Pattern is the pattern of the identity's whole text. Code: artifact_signer_invalid.
@@ -104,15 +137,21 @@ func (s ArtifactSigner) invalid(why string) error {
 
 // ArtifactSignersOf returns the signers of whatever covers a source, one list for each such place, from
 // the widest. An artifact needs a signature by one signer of every list: a further place only narrows.
-func ArtifactSignersOf(all []ArtifactSigner, source string) (lists [][]ArtifactSigner) {
-	covering := slices.DeleteFunc(slices.Clone(all), func(s ArtifactSigner) bool { return !taskcatalog.SourceCovers(s.Source, source) })
-	place := func(s ArtifactSigner) string { return taskcatalog.CanonicalSource(s.Source) }
-	slices.SortFunc(covering, func(a, b ArtifactSigner) int {
-		return cmp.Or(cmp.Compare(len(place(a)), len(place(b))), strings.Compare(a.Name, b.Name))
+func ArtifactSignersOf[S signer](all []S, source string) (lists [][]S) {
+	covering := slices.DeleteFunc(slices.Clone(all), func(s S) bool {
+		place, _ := s.place()
+		return !taskcatalog.SourceCovers(place, source)
 	})
-	for i, s := range covering {
-		if i == 0 || place(covering[i-1]) != place(s) {
-			lists = append(lists, nil)
+	slices.SortFunc(covering, func(a, b S) int {
+		placeA, nameA := a.place()
+		placeB, nameB := b.place()
+		return cmp.Or(cmp.Compare(len(placeA), len(placeB)), strings.Compare(nameA, nameB))
+	})
+	last := ""
+	for _, s := range covering {
+		place, _ := s.place()
+		if place != last {
+			lists, last = append(lists, nil), place
 		}
 		lists[len(lists)-1] = append(lists[len(lists)-1], s)
 	}

@@ -69,14 +69,19 @@ func TestAPatternIsOfTheWholeIdentity(t *testing.T) {
 }
 
 func TestWhatIsBelievedHasADigest(t *testing.T) {
-	seen := map[string]bool{team.Trust(): true}
+	unlogged := ArtifactSigner{Source: team.Source, Key: "k"}
+	logged := unlogged
+	logged.TrustedRoot = "{}"
+	seen := map[string]bool{team.Trust(): true, unlogged.Trust(): true, logged.Trust(): true}
+	if len(seen) != 3 || unlogged.Root() != "" {
+		t.Errorf("a trusted root that is added makes no difference: %v", seen)
+	}
 	for _, change := range []func(*ArtifactSigner){
 		func(s *ArtifactSigner) { s.Source += "/x" },
 		func(s *ArtifactSigner) { s.Key = "k" },
 		func(s *ArtifactSigner) { s.Issuer += "x" },
 		func(s *ArtifactSigner) { s.Subject += "x" },
 		func(s *ArtifactSigner) { s.SubjectPattern = s.Subject },
-		func(s *ArtifactSigner) { s.TrustedRoot += " " },
 	} {
 		s := team
 		change(&s)
@@ -89,6 +94,10 @@ func TestWhatIsBelievedHasADigest(t *testing.T) {
 	s.Reason, s.SetBy = "turned", "ada"
 	if s.Trust() != team.Trust() {
 		t.Error("the reason is a part of what is believed")
+	}
+	s.TrustedRoot += " "
+	if s.Trust() != team.Trust() || s.Root() == team.Root() {
+		t.Error("a renewed trusted root is another signer, or the former root")
 	}
 }
 

@@ -119,7 +119,7 @@ type Operation struct {
 	Trigger          OperationTrigger
 	IdempotencyKey   string
 	CorrelationID    string
-	Plan             taskcatalog.OperationPlan // of the first attempt
+	Plan             taskcatalog.OperationPlan // of the first attempt, with the signatures of the present one
 	Batches          OperationBatches
 	MostRunning      int64 // how many of its kind its project may have; 0: any number; not stored
 
@@ -193,6 +193,8 @@ type RetryOperation struct {
 	ID, RunID, By, Reason string
 	Operation             string // as of Operation; for the metrics
 	MostRunning           int64  // as of Operation
+	// Signatures take the place of those of the plan; nil: those still hold.
+	Signatures []taskcatalog.ArtifactSignature
 }
 
 // StartOperation is an effect of a run: its operation is running.

@@ -50,12 +50,13 @@ type OperationPlan struct {
 type ArtifactSignature struct {
 	Source string `json:"source" jsonschema:"maxLength=1024"` // oci:registry.example/models/llama
 	Digest string `json:"digest" jsonschema:"pattern=^sha256:[0-9a-f]{64}$"`
-	// Place is the source for which the signer is set, and Trust the digest of what the signer's record
-	// said: the key, or the identity and the trusted root.
-	Place  string `json:"place" jsonschema:"maxLength=512"`
-	Signer string `json:"signer" jsonschema:"maxLength=63"`
-	Trust  string `json:"trust" jsonschema:"pattern=^sha256:[0-9a-f]{64}$"`
-	Form   string `json:"form" jsonschema:"enum=tag,enum=referrer"`
+	// Place is the source for which the signer is set, and Trust the digest of whom the signer's record
+	// named: a key, or an identity. TrustedRoot is the digest of its trusted root; empty: it had none.
+	Place       string `json:"place" jsonschema:"maxLength=512"`
+	Signer      string `json:"signer" jsonschema:"maxLength=63"`
+	Trust       string `json:"trust" jsonschema:"pattern=^sha256:[0-9a-f]{64}$"`
+	TrustedRoot string `json:"trusted_root,omitempty" jsonschema:"pattern=^sha256:[0-9a-f]{64}$"`
+	Form        string `json:"form" jsonschema:"enum=tag,enum=referrer"`
 	// Issuer and Subject are of the certificate; empty: a key signed.
 	Issuer   string     `json:"issuer,omitempty" jsonschema:"maxLength=1024"`
 	Subject  string     `json:"subject,omitempty" jsonschema:"maxLength=1024"`

@@ -16,7 +16,7 @@ type ArtifactSignerInput struct {
 func artifactSigner(s broker.ArtifactSigner) api.ArtifactSigner {
 	return api.ArtifactSigner{
 		Name: s.Name, Source: s.Source, Key: s.Key, Issuer: s.Issuer, Subject: s.Subject, SubjectPattern: s.SubjectPattern,
-		Logged: s.TrustedRoot != "", Trust: s.Trust(), SetBy: s.SetBy, Reason: s.Reason, SetAt: s.SetAt,
+		Logged: s.TrustedRoot != "", Trust: s.Trust(), TrustedRoot: s.Root(), SetBy: s.SetBy, Reason: s.Reason, SetAt: s.SetAt,
 	}
 }
 

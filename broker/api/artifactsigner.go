@@ -22,7 +22,8 @@ type ArtifactSigner struct {
 	Subject        string    `json:"subject"`
 	SubjectPattern string    `json:"subject_pattern"`
 	Logged         bool      `json:"logged" doc:"a signature must be in a transparency log of the trusted root"`
-	Trust          string    `json:"trust" doc:"digest of source, key, identity and trusted root; plans name it"`
+	Trust          string    `json:"trust" doc:"digest of source, key and identity; plans name it"`
+	TrustedRoot    string    `json:"trusted_root" doc:"digest of the trusted root; plans name it; empty: there is none"`
 	SetBy          string    `json:"set_by"`
 	Reason         string    `json:"reason"`
 	SetAt          time.Time `json:"set_at"`

@@ -7,7 +7,8 @@
 // each node the task operation.run with the plan, and waits for all; record_result writes what the nodes
 // signed. An attempt of an operation is one run, and a run gives a node one task at most: the task's key
 // does not change when a stage is called again. A retry is a new run with the next attempt of the same
-// plan; nodes go on from the first step that is not done.
+// plan; nodes go on from the first step that is not done. Only the signatures of the plan are judged anew, if
+// their signers have changed.
 //
 // The nodes come in batches (broker.OperationBatches): a node gets its task when all tasks of the batches before
 // its own have ended. How each ended is kept in the state of the run, so that a result is read once. The first

@@ -61,7 +61,8 @@ func judge(signers []trusted, digest string, found []Found) (taskcatalog.Artifac
 				continue
 			}
 			out := taskcatalog.ArtifactSignature{
-				Digest: digest, Place: s.Source, Signer: s.Name, Trust: s.Trust(), Form: f.Form, Issuer: v.issuer, Subject: v.subject,
+				Digest: digest, Place: s.Source, Signer: s.Name, Trust: s.Trust(), TrustedRoot: s.Root(), Form: f.Form,
+				Issuer: v.issuer, Subject: v.subject,
 			}
 			if !v.loggedAt.IsZero() {
 				at := v.loggedAt.UTC()

@@ -38,7 +38,7 @@ func TestAnIdentitysSignatureIsBelieved(t *testing.T) {
 		"at a tag, with the log's time":  {w.signer, unstamped},
 	} {
 		got, err := judged(c.by, c.found)
-		if err != nil || got.Signer != "team" || got.Place != c.by.Source || got.Trust != c.by.Trust() || got.Digest != digest || got.Form != c.found.Form ||
+		if err != nil || got.Signer != "team" || got.Place != c.by.Source || got.Trust != c.by.Trust() || got.TrustedRoot != c.by.Root() || got.Digest != digest || got.Form != c.found.Form ||
 			got.Issuer != issuer || got.Subject != subject || got.SignedAt == nil {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}

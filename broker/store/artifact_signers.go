@@ -27,6 +27,14 @@ func (db *DB) ArtifactSigners(ctx context.Context) ([]broker.ArtifactSigner, err
 	return sqlkit.Collect(ctx, db.reader(), scanSigner, `SELECT `+signerColumns+` FROM artifact_signers ORDER BY name`)
 }
 
+// ArtifactSignerTrusts lists the signers in short, ordered by name: each look at a running operation with an
+// artifact reads them all.
+func (db *DB) ArtifactSignerTrusts(ctx context.Context) ([]broker.SignerTrust, error) {
+	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (s broker.SignerTrust, err error) {
+		return s, row.Scan(&s.Name, &s.Source, &s.Trust, &s.Root)
+	}, `SELECT name, source, trust, root FROM artifact_signers ORDER BY name`)
+}
+
 func (t *tx) artifactSigner(ctx context.Context, name string) (broker.ArtifactSigner, error) {
 	s, err := scanSigner(t.QueryRowContext(ctx, `SELECT `+signerColumns+` FROM artifact_signers WHERE name = $1`+t.ForUpdate(), name))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -58,11 +66,13 @@ func (db *DB) PutArtifactSigner(ctx context.Context, actor broker.Actor, s broke
 			}
 		}
 		kept, err = scanSigner(t.QueryRowContext(ctx, `INSERT INTO artifact_signers (`+signerColumns+
-			`) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+			`, trust, root) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12)
 			ON CONFLICT (name) DO UPDATE SET source = excluded.source, public_key = excluded.public_key, issuer = excluded.issuer,
 			subject = excluded.subject, subject_pattern = excluded.subject_pattern, trusted_root = excluded.trusted_root,
-			set_by = excluded.set_by, reason = excluded.reason, set_at = excluded.set_at RETURNING `+signerColumns,
-			s.Name, s.Source, s.Key, s.Issuer, s.Subject, s.SubjectPattern, s.TrustedRoot, actor.Name, s.Reason, sqlkit.Micros(t.now)))
+			set_by = excluded.set_by, reason = excluded.reason, set_at = excluded.set_at, trust = excluded.trust, root = excluded.root
+			RETURNING `+signerColumns,
+			s.Name, s.Source, s.Key, s.Issuer, s.Subject, s.SubjectPattern, s.TrustedRoot, actor.Name, s.Reason, sqlkit.Micros(t.now),
+			s.Trust(), s.Root()))
 		if err != nil {
 			return err
 		}
@@ -89,5 +99,6 @@ func (db *DB) RemoveArtifactSigner(ctx context.Context, actor broker.Actor, name
 }
 
 func signerAudit(s broker.ArtifactSigner) json.RawMessage {
-	return small("source", s.Source, "issuer", s.Issuer, "subject", s.Subject, "subject_pattern", s.SubjectPattern, "trust", s.Trust())
+	return small("source", s.Source, "issuer", s.Issuer, "subject", s.Subject, "subject_pattern", s.SubjectPattern, "trust", s.Trust(),
+		"trusted_root", s.Root())
 }

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -40,5 +41,24 @@ func TestANameHasOneArtifactSigner(t *testing.T) {
 		_, err = db.PutArtifactSigner(ctx, admin, broker.ArtifactSigner{Name: "more"})
 		refused(t, err, "too_many_artifact_signers")
 		must(db.PutArtifactSigner(ctx, admin, broker.ArtifactSigner{Name: "corp", Reason: "again"}))(t)
+	})
+}
+
+// What looks at operations every few seconds reads no trusted root, of which each has up to 64 KiB.
+func TestSignersAreReadInShort(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		team := must(db.PutArtifactSigner(ctx, admin, broker.ArtifactSigner{Name: "team", Source: "oci:r.example/m", Key: "k", TrustedRoot: "{}"}))(t)
+		must(db.PutArtifactSigner(ctx, admin, broker.ArtifactSigner{Name: "corp", Source: "oci:r.example", Key: "k"}))(t)
+		corp := must(db.PutArtifactSigner(ctx, admin, broker.ArtifactSigner{Name: "corp", Source: "oci:r.example", Key: "turned"}))(t)
+		for _, column := range []string{"trusted_root", "public_key"} {
+			ok(t, store.Exec(ctx, db, `ALTER TABLE artifact_signers DROP COLUMN `+column))
+		}
+		want := []broker.SignerTrust{
+			{Name: "corp", Source: "oci:r.example", Trust: corp.Trust()},
+			{Name: "team", Source: "oci:r.example/m", Trust: team.Trust(), Root: team.Root()},
+		}
+		if got := must(db.ArtifactSignerTrusts(ctx))(t); !slices.Equal(got, want) {
+			t.Errorf("%+v, want %+v", got, want)
+		}
 	})
 }

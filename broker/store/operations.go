@@ -223,6 +223,12 @@ func (t *tx) retryOperation(ctx context.Context, e broker.RetryOperation) error 
 	if err := t.roomFor(ctx, o); err != nil {
 		return err
 	}
+	if e.Signatures != nil {
+		o.Plan.Signatures = e.Signatures
+		if _, err := t.ExecContext(ctx, `UPDATE operations SET plan = $1 WHERE id = $2`, sqlkit.JSON(o.Plan), o.ID); err != nil {
+			return err
+		}
+	}
 	if err := t.holdTarget(ctx, o); err != nil {
 		return err
 	}

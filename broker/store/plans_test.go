@@ -57,6 +57,7 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.AllocationsWithoutRun(ctx, 10))(t)
 	must(db.AllocationsPastEnd(ctx, 10))(t)
 	must(db.EffectiveOperationPolicy(ctx, broker.Place{OrganisationID: "org-1", ProjectID: "prj-1"}, "model.artifact.stage"))(t)
+	must(db.ArtifactSignerTrusts(ctx))(t)
 	must(db.DueWebhooks(ctx))(t)
 	_, _, err := db.UnlikeOperationDefinitions(ctx, []broker.OperationDefinition{{Operation: "model.stage", Version: "v1"}, {Operation: "gpu.check", Version: "v1"}})
 	ok(t, err)
@@ -115,7 +116,7 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	raw := must(sql.Open("sqlite", strings.TrimPrefix(url, "sqlite:")))(t)
 	defer func() { _ = raw.Close() }()
 	scan := regexp.MustCompile(`^(?:SCAN (?:\d+ )?(\w+)|SEARCH (\w+))(?: USING (?:COVERING )?INDEX (\w+)(?: \((.*)\))?)?`)
-	small := []string{"CONSTANT", "nodes", "maas_sites", "restores", "b", "w", "p", "gone", "u", "webhooks", "due"} // webhooks, due: five of a project; b: batches; p: nodes that could not be provisioned lately; w: resolver_wants, or placed events; gone: nodes with uncertified occupants; u: the usage of a period
+	small := []string{"CONSTANT", "nodes", "maas_sites", "restores", "b", "w", "p", "gone", "u", "webhooks", "due", "artifact_signers"} // artifact_signers: 64 at most; webhooks, due: five of a project; b: batches; p: nodes that could not be provisioned lately; w: resolver_wants, or placed events; gone: nodes with uncertified occupants; u: the usage of a period
 	few := []string{
 		"tasks_open", "chain_runs_open", "chain_runs_due", "chain_runs_held", "chain_holds_now", "outbox_waiting", "audit_logs_unsealed", "certificates_denied", "terminal_sessions_live",
 		"allocations_live", "allocations_uncertified", "node_devices_wrong", "allocation_claims_live",

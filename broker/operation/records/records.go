@@ -62,25 +62,32 @@ func (r *Records) Tasks(ctx context.Context, nodeID, runID string) ([]broker.Tas
 // Check implements operation.Records. The policy may have become narrower since the plan was made, and a
 // signer may be trusted no more.
 func (r *Records) Check(ctx context.Context, o broker.Operation) error {
+	e, err := r.permitted(ctx, o)
+	if err != nil {
+		return err
+	}
+	return r.signed(ctx, e, o)
+}
+
+// permitted holds an operation against its target and the policy as they are now, and returns the policy.
+func (r *Records) permitted(ctx context.Context, o broker.Operation) (e broker.EffectiveOperationPolicy, err error) {
 	var a broker.Allocation
-	var err error
 	if o.Target == broker.TargetAllocation {
 		if a, err = r.DB.Allocation(ctx, o.AllocationID); err != nil {
-			return err
+			return e, err
 		}
 	}
 	at := make([]operation.Place, len(o.NodeIDs))
 	for i, id := range o.NodeIDs {
 		if at[i], err = r.place(ctx, id); err != nil {
-			return err
+			return e, err
 		}
 	}
 	if err := operation.Fit(o, a, at); err != nil {
-		return err
+		return e, err
 	}
-	e, err := r.policyOf(ctx, o)
-	if err != nil {
-		return err
+	if e, err = r.policyOf(ctx, o); err != nil {
+		return e, err
 	}
 	on := subject{allocation: a}
 	if o.Target == broker.TargetNode {
@@ -88,13 +95,10 @@ func (r *Records) Check(ctx context.Context, o broker.Operation) error {
 	}
 	if r.asks(o) || len(e.Conditions()) > 0 {
 		if on.backend, err = r.backendOf(ctx, o); err != nil {
-			return err
+			return e, err
 		}
 	}
-	if err := r.permits(ctx, e, o, on); err != nil {
-		return err
-	}
-	return r.signed(ctx, e, o)
+	return e, r.permits(ctx, e, o, on)
 }
 
 func (r *Records) place(ctx context.Context, nodeID string) (p operation.Place, err error) {

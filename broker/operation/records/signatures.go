@@ -32,7 +32,7 @@ func signaturesBy(e broker.EffectiveOperationPolicy) string {
 type need struct {
 	plan.Artifact
 	by    string // what requires it
-	lists [][]broker.ArtifactSigner
+	lists [][]broker.SignerTrust
 }
 
 // needs returns the artifacts of a plan that need a signature by the policy, by the definition, or because
@@ -41,7 +41,7 @@ func (r *Records) needs(ctx context.Context, e broker.EffectiveOperationPolicy, 
 	if o.Plan.Artifacts == nil {
 		return nil, nil
 	}
-	signers, err := r.DB.ArtifactSigners(ctx)
+	signers, err := r.DB.ArtifactSignerTrusts(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -89,13 +89,17 @@ func (r *Records) signatures(
 	ctx context.Context, e broker.EffectiveOperationPolicy, o broker.Operation,
 ) (all []taskcatalog.ArtifactSignature, err error) {
 	needs, err := r.needs(ctx, e, o)
+	if err != nil || len(needs) == 0 {
+		return nil, err
+	}
+	signers, err := r.DB.ArtifactSigners(ctx)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for _, n := range needs {
-		found, err := r.Signatures.Artifact(ctx, n.lists, n.Repository, n.Digest)
+		found, err := r.Signatures.Artifact(ctx, broker.ArtifactSignersOf(signers, "oci:"+n.Repository), n.Repository, n.Digest)
 		if err != nil {
 			return nil, n.refuse(o, err)
 		}
@@ -105,30 +109,32 @@ func (r *Records) signatures(
 }
 
 // signed refuses a plan whose verified signatures are no longer enough: a further signature is required,
-// or a signer was removed or changed. No registry is asked. Codes: signature_no_signer, signature_stale,
-// signature_unverifiable.
+// or a signer was removed or changed. An attempt that runs goes on when only a trusted root was renewed. No
+// registry is asked. Codes: signature_no_signer, signature_stale, signature_unverifiable.
 func (r *Records) signed(ctx context.Context, e broker.EffectiveOperationPolicy, o broker.Operation) error {
 	needs, err := r.needs(ctx, e, o)
 	if err != nil {
 		return err
 	}
+	runs := o.Status == broker.OperationRunning
 	for _, n := range needs {
 		if len(n.lists) == 0 {
 			return n.refuse(o, signature.NoSigner(n.Repository, n.Digest))
 		}
 		for _, list := range n.lists {
-			if !slices.ContainsFunc(o.Plan.Signatures, func(s taskcatalog.ArtifactSignature) bool { return n.heldBy(list, s) }) {
+			if !slices.ContainsFunc(o.Plan.Signatures, func(s taskcatalog.ArtifactSignature) bool { return n.heldBy(list, s, runs) }) {
 				return n.refuse(o, broker.Errorf(broker.Refused, "signature_stale",
-					"the plan has no signature by a signer that is trusted now for %s (run the operation again, as a new one)", list[0].Source))
+					"the plan has no signature by a signer that is trusted now for %s (retry the operation: signatures are then verified anew)", list[0].Source))
 			}
 		}
 	}
 	return nil
 }
 
-// heldBy reports whether a verified signature is of the artifact, by one of the signers as they are now.
-func (n need) heldBy(list []broker.ArtifactSigner, s taskcatalog.ArtifactSignature) bool {
-	return s.Source == "oci:"+n.Repository && s.Digest == n.Digest && slices.ContainsFunc(list, func(by broker.ArtifactSigner) bool {
-		return s.Signer == by.Name && s.Trust == by.Trust()
+// heldBy reports whether a verified signature is of the artifact, by one of the signers as they are now. For an
+// attempt that runs, the trusted root may be another one.
+func (n need) heldBy(list []broker.SignerTrust, s taskcatalog.ArtifactSignature, runs bool) bool {
+	return s.Source == "oci:"+n.Repository && s.Digest == n.Digest && slices.ContainsFunc(list, func(by broker.SignerTrust) bool {
+		return s.Signer == by.Name && s.Trust == by.Trust && (runs || s.TrustedRoot == by.Root)
 	})
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/operation/definition"
 	"github.com/hostler/hostler/broker/signature"
 	profiles "github.com/hostler/hostler/resolver-profiles"
@@ -46,7 +47,8 @@ func (j *judge) Artifact(_ context.Context, lists [][]broker.ArtifactSigner, rep
 	for _, list := range lists {
 		by := list[len(list)-1]
 		out = append(out, taskcatalog.ArtifactSignature{
-			Source: "oci:" + repository, Digest: digest, Place: by.Source, Signer: by.Name, Trust: by.Trust(), Form: taskcatalog.SignatureAtTag,
+			Source: "oci:" + repository, Digest: digest, Place: by.Source, Signer: by.Name, Trust: by.Trust(), TrustedRoot: by.Root(),
+			Form: taskcatalog.SignatureAtTag,
 		})
 	}
 	return out, nil
@@ -71,6 +73,14 @@ func (s *site) signer(name, source, key string) broker.ArtifactSigner {
 	kept, err := s.db.PutArtifactSigner(s.Context(), ada, broker.ArtifactSigner{Name: name, Source: source, Key: key, Reason: "test"})
 	s.ok(err)
 	return kept
+}
+
+// renewed gives a signer another trusted root.
+func (s *site) renewed(by broker.ArtifactSigner, root string) {
+	s.Helper()
+	by.TrustedRoot = root
+	_, err := s.db.PutArtifactSigner(s.Context(), ada, by)
+	s.ok(err)
 }
 
 func (s *site) requires(place broker.Place) {
@@ -145,6 +155,7 @@ func TestASignatureIsOfTheArtifactOfThePlan(t *testing.T) {
 			"another digest": func(a *taskcatalog.ArtifactSignature) { a.Digest = strings.ReplaceAll(digestA, "a", "b") },
 			"another source": func(a *taskcatalog.ArtifactSignature) { a.Source += "-fork" },
 			"another signer": func(a *taskcatalog.ArtifactSignature) { a.Signer = "corp" },
+			"another root":   func(a *taskcatalog.ArtifactSignature) { a.TrustedRoot = digestA },
 			"other trust":    func(a *taskcatalog.ArtifactSignature) { a.Trust = digestA },
 		} {
 			changed := o
@@ -208,6 +219,75 @@ func TestASignersSourceNeedsASignatureWithoutAPolicy(t *testing.T) {
 		s.refused(err, "artifact_source_denied")
 		if len(j.asked) > 0 {
 			t.Errorf("it asked for %v", j.asked)
+		}
+	})
+}
+
+// A renewed trusted root withdraws no tasks. Whoever begins then is judged with it.
+func TestARenewedTrustedRootEndsNoRunningAttempt(t *testing.T) {
+	each(t, func(s *site) {
+		team := s.signer("team", "oci:registry.example/models", "k")
+		s.renewed(team, "of 2025")
+		w, _ := s.onPull()
+		o, err := s.records.New(s.Context(), w)
+		s.ok(err)
+		running := o
+		running.Status = broker.OperationRunning
+		s.renewed(team, "of 2026")
+		s.ok(s.records.Check(s.Context(), running))
+		for _, status := range []broker.OperationStatus{"", broker.OperationQueued, broker.OperationFailed} {
+			o.Status = status
+			s.says(s.records.Check(s.Context(), o), "signature_stale", "retry the operation")
+		}
+		s.renewed(team, "") // a log is asked for no more
+		s.says(s.records.Check(s.Context(), running), "signature_stale")
+		team.Key = "turned"
+		s.renewed(team, "of 2025")
+		s.says(s.records.Check(s.Context(), running), "signature_stale")
+	})
+}
+
+func TestARetryIsJudgedAnewByTheSignersOfNow(t *testing.T) {
+	each(t, func(s *site) {
+		team := s.signer("team", "oci:registry.example/models", "k")
+		w, j := s.onPull()
+		content, err := w.Definition.Encode()
+		s.ok(err)
+		s.ok(s.db.ShipOperationDefinitions(s.Context(), []broker.OperationDefinition{
+			{Operation: w.Definition.Operation, Version: w.Definition.Version, Summary: "pull", Digest: w.Definition.Digest(), Content: content},
+		}))
+		s.tasks.does = fails
+		o := s.begun(w)
+		s.settle()
+		retry := func() error {
+			s.Helper()
+			o, err = s.db.Operation(s.Context(), o.ID)
+			s.ok(err)
+			next, err := s.records.Retry(s.Context(), o, chain.Actor{Name: "ada"}, "again")
+			if err != nil {
+				return err
+			}
+			_, err = s.engine.Start(s.Context(), next)
+			s.ok(err)
+			s.settle()
+			o, err = s.db.Operation(s.Context(), o.ID)
+			return err
+		}
+		j.asked = nil
+		s.ok(retry())
+		if len(j.asked) != 0 || o.Attempt != 2 {
+			t.Errorf("attempt %d is judged anew, by the same signers: %v", o.Attempt, j.asked)
+		}
+		team.Key = "turned"
+		s.renewed(team, "of 2026")
+		j.fails = broker.Errorf(broker.Refused, signature.CodeUntrusted, "it is by another key")
+		s.says(retry(), signature.CodeUntrusted, "by another key")
+		j.fails, s.tasks.does = nil, succeeds
+		s.ok(retry())
+		team.TrustedRoot = "of 2026"
+		if got := o.Plan.Signatures; o.Attempt != 3 || len(got) != 1 || got[0].Trust != team.Trust() || got[0].TrustedRoot != team.Root() ||
+			o.Status == broker.OperationFailed && o.Code == "signature_stale" {
+			t.Errorf("%s %s, attempt %d: %+v", o.Status, o.Code, o.Attempt, got)
 		}
 	})
 }

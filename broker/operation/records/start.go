@@ -12,6 +12,8 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/operation"
 	"github.com/hostler/hostler/broker/operation/definition"
+	"github.com/hostler/hostler/broker/operation/plan"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // Order is an operation that somebody asks for.
@@ -96,26 +98,34 @@ func (r *Records) Cancel(ctx context.Context, by broker.Actor, id, reason string
 }
 
 // Retry is the start of the next attempt of an operation. Codes: transition_refused, operation_attempts, and
-// those of Definition, of operation.Fit and of the policy.
+// those of Definition, of operation.Fit, of the policy and of the signatures, which are judged anew where those of the
+// plan do not hold any more.
 func (r *Records) Retry(ctx context.Context, o broker.Operation, by chain.Actor, reason string) (chain.Start, error) {
 	if err := broker.TransitionOperation(o, broker.OperationQueued, broker.OperationRequester); err != nil {
 		return chain.Start{}, err
 	}
-	if _, _, err := r.Definition(ctx, o.Operation); err != nil { // it may be retired since
-		return chain.Start{}, err
-	}
-	if err := r.Check(ctx, o); err != nil {
-		return chain.Start{}, err
-	}
-	e, err := r.policyOf(ctx, o)
+	d, _, err := r.Definition(ctx, o.Operation) // it may be retired since
 	if err != nil {
 		return chain.Start{}, err
+	}
+	e, err := r.permitted(ctx, o)
+	if err != nil {
+		return chain.Start{}, err
+	}
+	var signatures []taskcatalog.ArtifactSignature
+	if r.signed(ctx, e, o) != nil {
+		if signatures, err = r.signatures(ctx, e, o); err == nil {
+			_, err = plan.WithSignatures(d, o.Plan, signatures)
+		}
+		if err != nil {
+			return chain.Start{}, err
+		}
 	}
 	return start(o, o.Attempt+1, chain.Start{
 		RequestedBy: by.Name, Role: by.Role, Reason: reason,
 		Effects: []any{broker.RetryOperation{
 			ID: o.ID, Operation: o.Operation, RunID: runID(o.ID, o.Attempt+1), By: by.Name, Reason: reason,
-			MostRunning: valueOr0(e.Overlay.MaxConcurrency),
+			MostRunning: valueOr0(e.Overlay.MaxConcurrency), Signatures: signatures,
 		}},
 	}), nil
 }

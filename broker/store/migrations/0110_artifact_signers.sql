@@ -7,6 +7,8 @@ CREATE TABLE artifact_signers (
 	subject         TEXT NOT NULL,
 	subject_pattern TEXT NOT NULL,
 	trusted_root    TEXT NOT NULL, -- Sigstore's JSON; '': none
+	trust           TEXT NOT NULL, -- digest of source, key and identity
+	root            TEXT NOT NULL, -- digest of trusted_root; '': none
 	set_by          TEXT NOT NULL,
 	reason          TEXT NOT NULL,
 	set_at          BIGINT NOT NULL
