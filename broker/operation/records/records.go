@@ -21,7 +21,8 @@ type Records struct {
 	// Signatures judges the signatures of artifacts.
 	Signatures Signatures
 
-	judge condition.Judge // of the conditions of policies
+	judge   condition.Judge // of the conditions of policies
+	judging judging
 }
 
 // Engine is a policy engine beside the policies.

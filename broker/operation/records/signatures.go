@@ -83,8 +83,8 @@ func (n need) refuse(o broker.Operation, err error) error {
 	return broker.Errorf(e.Kind, e.Code, "cannot run %s: %s requires a signature of what it brings: %s", o.Operation, n.by, e.Message)
 }
 
-// signatures judges the artifacts of a plan that need it. Codes: those of signature.Judge, and
-// signature_unverifiable.
+// signatures judges the artifacts of a plan that need it. Codes: those of signature.Judge,
+// signatures_busy and signature_unverifiable.
 func (r *Records) signatures(
 	ctx context.Context, e broker.EffectiveOperationPolicy, o broker.Operation,
 ) (all []taskcatalog.ArtifactSignature, err error) {
@@ -92,6 +92,11 @@ func (r *Records) signatures(
 	if err != nil || len(needs) == 0 {
 		return nil, err
 	}
+	end, err := r.judging.begin(o.ProjectID)
+	if err != nil {
+		return nil, err
+	}
+	defer end()
 	signers, err := r.DB.ArtifactSigners(ctx)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package records
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -34,10 +35,14 @@ steps:
 type judge struct {
 	fails error
 	asked []string
+	while func() // what happens meanwhile
 }
 
 func (j *judge) Artifact(_ context.Context, lists [][]broker.ArtifactSigner, repository, digest string) (out []taskcatalog.ArtifactSignature, err error) {
 	j.asked = append(j.asked, repository+"@"+digest)
+	if j.while != nil {
+		j.while()
+	}
 	if j.fails != nil {
 		return nil, j.fails
 	}
@@ -290,4 +295,58 @@ func TestARetryIsJudgedAnewByTheSignersOfNow(t *testing.T) {
 			t.Errorf("%s %s, attempt %d: %+v", o.Status, o.Code, o.Attempt, got)
 		}
 	})
+}
+
+// A plan whose signatures are judged makes dozens of requests. Beyond two of a project the next one is refused at once.
+func TestAProjectHasTwoPlansJudgedAtOnce(t *testing.T) {
+	each(t, func(s *site) {
+		s.signer("team", "oci:registry.example/models", "k")
+		w, j := s.onPull()
+		depth := 0
+		var third error
+		j.while = func() {
+			depth++
+			level := depth
+			if level > 2 {
+				return
+			}
+			if _, err := s.records.New(s.Context(), w); level == 2 {
+				third = err
+			}
+		}
+		_, err := s.records.New(s.Context(), w)
+		s.ok(err)
+		s.says(third, "signatures_busy", "try again")
+		if broker.AsError(third).Kind != broker.Unavailable || len(j.asked) != 2 {
+			t.Errorf("%v, and %d are judged", third, len(j.asked))
+		}
+		j.while = nil
+		_, err = s.records.New(s.Context(), w) // the places are free again
+		s.ok(err)
+	})
+}
+
+func TestABrokerJudgesSixteenPlansAtOnce(t *testing.T) {
+	var j judging
+	var ends []func()
+	for i := range maxJudged {
+		end, err := j.begin(fmt.Sprint("p-", i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, end)
+	}
+	if _, err := j.begin("p-more"); err == nil || broker.AsError(err).Code != "signatures_busy" {
+		t.Errorf("%v", err)
+	}
+	ends[0]()
+	if _, err := j.begin("p-more"); err != nil {
+		t.Error(err)
+	}
+	for _, end := range ends[1:] {
+		end()
+	}
+	if j.all != 1 || len(j.of) != 1 {
+		t.Errorf("%d are kept: %v", j.all, j.of)
+	}
 }
