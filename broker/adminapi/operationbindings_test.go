@@ -41,11 +41,13 @@ func TestAProjectBindsOperations(t *testing.T) {
 	if a := bind(api.ProjectBindings{OnBegin: &api.BoundOperation{Operation: readiness}}); a.Status != http.StatusOK {
 		t.Fatalf("%d %s", a.Status, a.Body)
 	}
-	if a := bind(api.ProjectBindings{OnEnd: &api.BoundOperation{Operation: readiness}, Reason: "look at the end, too"}); a.Status != http.StatusOK {
+	const end = "allocation.runtime.deprovision@v1"
+	if a := bind(api.ProjectBindings{OnEnd: &api.BoundOperation{Operation: end}, Reason: "stop at the end, too"}); a.Status != http.StatusOK {
 		t.Fatalf("%d %s", a.Status, a.Body)
 	}
-	seen(readiness, readiness)
+	seen(readiness, end)
 	for code, p := range map[string]api.ProjectBindings{
+		"operation_not_bindable":         {OnEnd: &api.BoundOperation{Operation: readiness}}, // it may take longer than a project's end
 		"invalid_request":                {},
 		"operation_definition_not_found": {OnBegin: &api.BoundOperation{Operation: "no.such@v1"}},
 		"operation_target_kind":          {OnEnd: &api.BoundOperation{Operation: "gpu.host.bootstrap@v1"}},
@@ -63,7 +65,7 @@ func TestAProjectBindsOperations(t *testing.T) {
 	if a := bind(api.ProjectBindings{OnBegin: &api.BoundOperation{}}); a.Status != http.StatusOK {
 		t.Fatalf("%d %s", a.Status, a.Body)
 	}
-	seen("", readiness)
+	seen("", end)
 }
 
 // A change of something else leaves what a SKU binds, and inputs never outlive their operation.
