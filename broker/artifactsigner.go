@@ -77,6 +77,7 @@ type signer interface{ place() (source, name string) }
 func (s ArtifactSigner) place() (source, name string) {
 	return taskcatalog.CanonicalSource(s.Source), s.Name
 }
+
 func (s SignerTrust) place() (source, name string) {
 	return taskcatalog.CanonicalSource(s.Source), s.Name
 }

@@ -46,6 +46,7 @@ func (f *fakeCluster) order(what, node string) error {
 func (f *fakeCluster) Drain(_ context.Context, node, reason string) error {
 	return f.order("drain for "+reason+":", node)
 }
+
 func (f *fakeCluster) Remove(_ context.Context, node string) error { return f.order("remove", node) }
 
 type site struct {
