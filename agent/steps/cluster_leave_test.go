@@ -132,13 +132,13 @@ func TestALeaveFails(t *testing.T) {
 		t.Errorf("a node that comes back: %v", err)
 	}
 
-	s, dir, units = leaving(t, isAbsent)
+	s, _, units = leaving(t, isAbsent)
 	units.Obeys = false
 	if _, err := do(t, s); taskcatalog.CodeOf(err, "") != CodeUnitState {
 		t.Errorf("slurmd that goes on: %v", err)
 	}
 
-	s, dir, units = leaving(t, isAbsent)
+	s, _, units = leaving(t, isAbsent)
 	units.UnitFiles = map[string][]string{"munge.service": {""}}
 	if _, err := do(t, s); err != nil || units.HasAsked("disable munge.service") {
 		t.Errorf("without munge: %v, %q", err, units.Asked)
