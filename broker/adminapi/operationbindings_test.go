@@ -41,6 +41,10 @@ func TestAProjectBindsOperations(t *testing.T) {
 	if a := bind(api.ProjectBindings{OnBegin: &api.BoundOperation{Operation: readiness}}); a.Status != http.StatusOK {
 		t.Fatalf("%d %s", a.Status, a.Body)
 	}
+	leave := &api.BoundOperation{Operation: "slurm.node.leave@v1", Inputs: json.RawMessage(`{"cluster":"lab"}`)}
+	if a := bind(api.ProjectBindings{OnEnd: leave, Reason: "the cluster is ours"}); a.Status != http.StatusOK {
+		t.Fatalf("%d %s", a.Status, a.Body)
+	}
 	const end = "allocation.runtime.deprovision@v1"
 	if a := bind(api.ProjectBindings{OnEnd: &api.BoundOperation{Operation: end}, Reason: "stop at the end, too"}); a.Status != http.StatusOK {
 		t.Fatalf("%d %s", a.Status, a.Body)

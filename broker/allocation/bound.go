@@ -73,8 +73,8 @@ func (c *Chains) runBound(ctx context.Context, r *run, a broker.Allocation, t br
 		With(CodeOperationLate, detailsOf(o))
 }
 
-// giveUpBound ends the operation of a trigger, if it has not ended, before what follows it begins. The stage that waited
-// for the operation may have failed for another reason, such as records that could not be read.
+// giveUpBound asks for the end of the operation of a trigger, if it has not ended, before what follows it begins. The
+// stage that waited for the operation may have failed for another reason, such as records that could not be read.
 func (c *Chains) giveUpBound(ctx context.Context, a broker.Allocation, t broker.OperationTrigger) error {
 	err := c.Records.GiveUp(ctx, broker.BoundOperationID(a.ID, t), "allocation "+a.ID+" goes on without it")
 	if broker.AsError(err).Kind == broker.NotFound {
