@@ -237,6 +237,7 @@ func TestAProjectRunsAnOperationOnItsAllocation(t *testing.T) {
 		}
 		receives(t, b, viewer, fmt.Sprintf("%s/statement?attempt=%d", path, attempt), nodes[0], want, file.Digest)
 	}
+	receivesNone(t, b, viewer, path, made.ID)
 	if a := b.Ask(t, b.Token, http.MethodGet, "/operations/"+made.ID+"/statement?attempt=3", nil); a.Code() != "operation_statement_not_found" {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}

@@ -31,14 +31,19 @@ func (db *DB) OperationStatement(ctx context.Context, id string, attempt int) ([
 	return []byte(file), err
 }
 
-// OperationReceipt returns the tenant's version of the statement of an attempt of a project's operation. Code:
-// operation_statement_not_found.
+// OperationReceipt returns the tenant's version of the statement of an attempt of a project's operation. Codes:
+// operation_statement_not_found, operation_receipt_not_made.
 func (db *DB) OperationReceipt(ctx context.Context, projectID, id string, attempt int) ([]byte, error) {
 	var file string
 	err := db.reader().QueryRowContext(ctx, `SELECT s.receipt FROM operations o JOIN operation_statements s ON s.operation_id = o.id
-		WHERE o.id = $1 AND o.project_id = $2 AND s.attempt = $3 AND s.receipt <> ''`, id, projectID, attempt).Scan(&file)
-	if errors.Is(err, sql.ErrNoRows) {
+		WHERE o.id = $1 AND o.project_id = $2 AND s.attempt = $3`, id, projectID, attempt).Scan(&file)
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
 		return nil, statementNotFound(id, attempt)
+	case err == nil && file == "":
+		return nil, broker.Errorf(broker.NotFound, "operation_receipt_not_made",
+			"attempt %d of operation %s ended before the broker signed statements for projects, so the project has none (ask the operator for the full statement)",
+			attempt, id)
 	}
 	return []byte(file), err
 }
