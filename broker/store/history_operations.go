@@ -24,8 +24,9 @@ func (db *DB) DropOperations(ctx context.Context, h History, after HistoryPage, 
 	}, h.Before, after, limit)
 }
 
-// DropSurplusOperations deletes the oldest ended operations of each project, and of the platform, beyond the
-// newest most, at most limit, and returns how many. An operation stays until its run has ended.
+// DropSurplusOperations deletes ended operations of each project, and of the platform, beyond most, at most limit, and
+// returns how many. It takes the oldest of whoever began the most, so that nobody's many operations push out those of
+// others. An operation stays until its run has ended.
 func (db *DB) DropSurplusOperations(ctx context.Context, most, limit int) (dropped int, err error) {
 	type surplus struct {
 		project string
@@ -45,27 +46,75 @@ func (db *DB) DropSurplusOperations(ctx context.Context, most, limit int) (dropp
 	return dropped, err
 }
 
+// requesterRows is how many ended operations somebody began.
+type requesterRows struct {
+	by   string
+	rows int
+}
+
+// spread says how many of n operations are taken of whom: each next one of whoever then has the most. all has the most first.
+func spread(all []requesterRows, n int) []requesterRows {
+	taken := make([]requesterRows, len(all))
+	for i, a := range all {
+		taken[i].by = a.by
+	}
+	for range n {
+		most := 0
+		for i, a := range all {
+			if a.rows-taken[i].rows > all[most].rows-taken[most].rows {
+				most = i
+			}
+		}
+		taken[most].rows++
+	}
+	return taken
+}
+
 // dropOldest deletes n operations of a project.
 func (db *DB) dropOldest(ctx context.Context, project string, most, n int) (dropped int, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		ids, err := sqlkit.Collect(ctx, t, scanText, `SELECT o.id FROM operations o WHERE o.project_id = $1 AND o.ended_at > 0
-			AND NOT EXISTS (SELECT 1 FROM chain_runs r WHERE r.id = o.run_id AND r.completed_at = 0)
-			ORDER BY o.requested_at, o.id LIMIT $2`+t.ForUpdate(), project, n)
-		if err != nil || len(ids) == 0 {
+		// n operations are of n people at most.
+		all, err := sqlkit.Collect(ctx, t, func(row sqlkit.Row) (r requesterRows, err error) {
+			return r, row.Scan(&r.by, &r.rows)
+		}, `SELECT requested_by, COUNT(*) FROM operations WHERE project_id = $1 AND ended_at > 0 GROUP BY requested_by
+			ORDER BY COUNT(*) DESC, requested_by LIMIT $2`, project, n)
+		if err != nil || len(all) == 0 {
 			return err
 		}
-		for _, id := range ids {
-			for _, statement := range deleteOperation {
-				if _, err := t.ExecContext(ctx, statement, id); err != nil {
-					return err
-				}
+		dropped = 0
+		for _, r := range spread(all, n) {
+			of, err := t.dropOldestOf(ctx, project, r)
+			if err != nil {
+				return err
 			}
+			dropped += of
 		}
-		dropped = len(ids)
+		if dropped == 0 {
+			return nil
+		}
 		return t.audit(ctx, broker.AuditEntry{
 			Actor: broker.System.Name, Action: "operation.dropped", Subject: "operations",
-			After: small("operations", len(ids), "project", project, "more_than", most),
+			After: small("operations", dropped, "project", project, "more_than", most),
 		})
 	})
 	return dropped, err
+}
+
+// dropOldestOf deletes operations that somebody began in a project.
+func (t *tx) dropOldestOf(ctx context.Context, project string, r requesterRows) (dropped int, err error) {
+	if r.rows == 0 {
+		return 0, nil
+	}
+	ids, err := sqlkit.Collect(ctx, t, scanText, `SELECT o.id FROM operations o WHERE o.project_id = $1 AND o.requested_by = $2
+		AND o.ended_at > 0 AND NOT EXISTS (SELECT 1 FROM chain_runs r WHERE r.id = o.run_id AND r.completed_at = 0)
+		ORDER BY o.requested_at, o.id LIMIT $3`+t.ForUpdate(), project, r.by, r.rows)
+	for _, id := range ids {
+		for _, statement := range deleteOperation {
+			if err != nil {
+				return 0, err
+			}
+			_, err = t.ExecContext(ctx, statement, id)
+		}
+	}
+	return len(ids), err
 }
