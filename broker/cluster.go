@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"regexp"
@@ -15,7 +17,7 @@ import (
 // authenticate with are among the broker's secrets.
 type Cluster struct {
 	Name    string
-	Backend string // one of ClusterBackends
+	Backend string // ClusterSlurm
 	URL     string // https://HOST[:PORT] of the cluster's API
 	CACert  string // PEM; empty: the system's roots
 	// ProjectID is the project whose operations may make members; empty: operations of the platform
@@ -23,8 +25,8 @@ type Cluster struct {
 	ProjectID string
 	// Controller is where nodes report: HOST:PORT; empty: no node can join.
 	Controller string
-	// JoinAuth is how nodes authenticate to the controller, one of ClusterJoinAuths; empty: no node can
-	// join.
+	// JoinAuth is how nodes authenticate to the controller, in a way that the backend has; empty: no node
+	// can join.
 	JoinAuth string
 	// VaultPath is the path of the secrets.
 	VaultPath string
@@ -45,21 +47,27 @@ const (
 	JoinSlurm = "slurm" // auth/slurm, by slurm.key
 )
 
-var (
-	// ClusterBackends are the kinds of clusters that the broker speaks to.
-	ClusterBackends = []string{ClusterSlurm}
-	// ClusterJoinAuths are the values of Cluster.JoinAuth.
-	ClusterJoinAuths = []string{JoinMunge, JoinSlurm}
+// clusterBackend is what a kind of cluster asks of its record.
+type clusterBackend struct {
+	joinAuths []string // the values of Cluster.JoinAuth
+	// minSecret and maxSecret are the sizes of a join secret, in bytes.
+	minSecret, maxSecret int
+	tls                  string // how the URL gets TLS
+}
 
+// clusterBackends are the kinds of clusters that the broker speaks to, by Cluster.Backend.
+var clusterBackends = map[string]clusterBackend{
+	// munge takes no shorter key, and slurm.key no longer one.
+	ClusterSlurm: {joinAuths: []string{JoinMunge, JoinSlurm}, minSecret: 32, maxSecret: 1024, tls: "put a proxy with TLS before slurmrestd"},
+}
+
+var (
 	clusterName       = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
 	clusterController = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]{0,252}:[1-9][0-9]{0,4}$`)
 )
 
-// The sizes of a join secret, in bytes: munge takes no shorter key, and slurm.key no longer one.
-const (
-	minJoinSecret, maxJoinSecret = 32, 1024
-	maxClusterToken              = 8 << 10
-)
+// maxClusterToken bounds the token of a cluster's API, in bytes.
+const maxClusterToken = 8 << 10
 
 // ClusterPath is the path of a cluster's secrets.
 func ClusterPath(name string) string { return "clusters/" + name + "/access" }
@@ -70,36 +78,37 @@ func (c Cluster) Check(token string, joinSecret []byte) error {
 		return Errorf(Invalid, "cluster_invalid", "cannot store cluster %q: %s", taskcatalog.Clean(c.Name, 64), why)
 	}
 	at, err := url.Parse(c.URL)
+	backend, known := clusterBackends[c.Backend]
 	switch {
 	case !clusterName.MatchString(c.Name):
 		return refuse("a name has a-z, 0-9 and '-', 63 at most")
-	case !slices.Contains(ClusterBackends, c.Backend):
-		return refuse("the backend is not " + strings.Join(ClusterBackends, " or "))
+	case !known:
+		return refuse("the backend is not " + strings.Join(slices.Sorted(maps.Keys(clusterBackends)), " or "))
 	case err != nil || at.Hostname() == "" || c.URL != "https://"+at.Host || len(c.URL) > 300:
-		return refuse("the URL is not https://HOST[:PORT]: the token travels over TLS alone (put a proxy with TLS before slurmrestd)")
+		return refuse("the URL is not https://HOST[:PORT]: the token travels over TLS alone (" + backend.tls + ")")
 	case !plainSecret(token, maxClusterToken):
 		return refuse("the token is empty, longer than 8 KiB, or has blanks or control characters")
 	}
 	if why := checkCACert(c.CACert); why != "" {
 		return refuse("the CA certificate " + why)
 	}
-	if why := c.checkJoin(joinSecret); why != "" {
+	if why := c.checkJoin(backend, joinSecret); why != "" {
 		return refuse(why)
 	}
 	return nil
 }
 
 // checkJoin judges what nodes join with: all of it, or nothing.
-func (c Cluster) checkJoin(secret []byte) (why string) {
+func (c Cluster) checkJoin(backend clusterBackend, secret []byte) (why string) {
 	switch {
 	case c.Controller == "" && c.JoinAuth == "" && len(secret) == 0:
 		return ""
 	case c.Controller == "" || c.JoinAuth == "" || len(secret) == 0:
 		return "nodes join with a controller, a way to authenticate and a join secret (give all three, or none)"
-	case !slices.Contains(ClusterJoinAuths, c.JoinAuth):
-		return "the way to authenticate is not " + strings.Join(ClusterJoinAuths, " or ")
-	case len(secret) < minJoinSecret || len(secret) > maxJoinSecret:
-		return "the join secret has fewer than 32 or more than 1024 bytes"
+	case !slices.Contains(backend.joinAuths, c.JoinAuth):
+		return "the way to authenticate is not " + strings.Join(backend.joinAuths, " or ")
+	case len(secret) < backend.minSecret || len(secret) > backend.maxSecret:
+		return fmt.Sprintf("the join secret has fewer than %d or more than %d bytes", backend.minSecret, backend.maxSecret)
 	}
 	_, port, err := net.SplitHostPort(c.Controller)
 	if err != nil || !clusterController.MatchString(c.Controller) || len(port) == 5 && port > "65535" {

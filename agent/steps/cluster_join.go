@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -17,160 +18,52 @@ import (
 	"github.com/hostler/hostler/taskcatalog"
 )
 
-const (
-	slurmUnit = "slurmd.service"
-	// unitRoot and joinDropIn are of the file that tells slurmd which cluster to join.
-	unitRoot, joinDropIn = "/etc/systemd/system", "slurmd.service.d/50-hostler.conf"
-	// keyMode lets a key's owner alone read it: munged and slurmd take no key that others can read.
-	keyMode = 0o400
-)
-
-// joinKey is where a way to authenticate has its key, and which unit reads it before slurmd does.
-type joinKey struct{ root, name, owner, unit string }
-
-// joinKeys is the table of the ways to authenticate to a Slurm controller.
-var joinKeys = map[string]joinKey{
-	"munge": {"/etc/munge", "munge.key", "munge", "munge.service"},
-	"slurm": {"/etc/slurm", "slurm.key", "slurm", ""},
+// clusterNode is what a kind of cluster has on its nodes.
+type clusterNode struct {
+	program string // what makes the node a member, for people
+	// look reports whether what join put in place is there, and the program runs.
+	look func(ctx context.Context, s *Step) (Proof, bool, error)
+	join func(ctx context.Context, s *Step, c *taskcatalog.ClusterJoin) (Proof, error)
+	// end ends the program and removes what join put in place. It returns what then holds, for people.
+	end func(ctx context.Context, s *Step) (string, error)
 }
 
-// The forms of what goes into the unit's file: nothing that systemd would expand, quote or split.
-var (
-	joinNode       = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,62}$`)
-	joinController = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]{0,252}:[1-9][0-9]{0,4}$`)
-	joinLabel      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
-)
+// clusterNodes has a line and a file each kind of cluster.
+var clusterNodes = map[string]clusterNode{
+	"slurm": {"slurmd", lookSlurm, joinSlurm, endSlurm},
+}
 
-// checkSlurm judges a planned join or leave: the agent knows Slurm alone.
-func checkSlurm(s *taskcatalog.PlannedStep) error {
-	if backend, _ := s.With["cluster"].Literal.(string); backend != "slurm" {
-		return fmt.Errorf("is for a cluster of %s, and this agent knows slurm alone", taskcatalog.Clean(backend, 32))
+// joinNode is the form of a node's name in a cluster: nothing that a file of a unit would expand, quote
+// or split.
+var joinNode = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,62}$`)
+
+// checkCluster judges a planned join or leave.
+func checkCluster(s *taskcatalog.PlannedStep) error {
+	backend, _ := s.With["cluster"].Literal.(string)
+	if _, known := clusterNodes[backend]; !known {
+		return fmt.Errorf("is for a cluster of %s, and this agent knows %s alone",
+			taskcatalog.Clean(backend, 32), strings.Join(slices.Sorted(maps.Keys(clusterNodes)), " and "))
 	}
 	return nil
 }
 
-// joined is the step's checkpoint: digests of what it put in place. A look has no credential.
-type joined struct {
-	Auth string `json:"auth"`
-	Key  string `json:"key"`
-	Unit string `json:"unit"`
-}
-
-// lookJoined reports whether the key and the unit's file are those that the step put in place, and
-// slurmd runs. Whether the cluster has taken the node is for cluster.verify to say.
+// lookJoined reports whether the node still has what it joined with. Whether the cluster has taken the
+// node is for cluster.verify to say.
 func lookJoined(ctx context.Context, s *Step) (Proof, bool, error) {
-	raw, err := s.Checkpoint.Load()
-	if err != nil || raw == nil {
-		return Proof{}, false, err
-	}
-	var was joined
-	if json.Unmarshal(raw, &was) != nil {
-		return Proof{}, false, nil
-	}
-	at, known := joinKeys[was.Auth]
-	if !known {
-		return Proof{}, false, nil
-	}
-	uid, gid, err := ownerOf(s, at.owner)
-	if err != nil {
-		return Proof{}, false, err
-	}
-	for _, f := range []placed{{at.root, at.name, was.Key, keyMode, uid, gid}, {unitRoot, joinDropIn, was.Unit, 0o644, 0, 0}} {
-		if same, err := f.there(s); err != nil || !same {
-			return Proof{}, false, err
-		}
-	}
-	state, err := s.Host.Systemd.State(ctx, slurmUnit)
-	return Proof{Message: slurmUnit + " is " + state.Active}, err == nil && state.Active == "active", err
+	return clusterNodes[s.Args.Text("cluster")].look(ctx, s)
 }
 
-// join puts the key and the unit's file in place, and starts slurmd as a dynamic node that fetches its
-// configuration from the controller.
-func join(ctx context.Context, s *Step) (Proof, error) {
-	err := s.Args.Secret("credential").Use(func(value []byte) error {
+// join makes the node a member by the credential.
+func join(ctx context.Context, s *Step) (proof Proof, err error) {
+	err = s.Args.Secret("credential").Use(func(value []byte) (err error) {
 		var c taskcatalog.ClusterJoin
 		defer func() { clear(c.Key) }()
 		if json.Unmarshal(value, &c) != nil {
 			return taskcatalog.Errorf(taskcatalog.CodeHandlerFailed, "the credential to join the cluster cannot be read")
 		}
-		return place(s, &c)
+		proof, err = clusterNodes[s.Args.Text("cluster")].join(ctx, s, &c)
+		return err
 	})
-	if err != nil {
-		return Proof{}, err
-	}
-	return startSlurm(ctx, s)
-}
-
-// place writes the files, and keeps their digests.
-func place(s *Step, c *taskcatalog.ClusterJoin) error {
-	at, known := joinKeys[c.Auth]
-	unit, err := unitFile(c, s.Args.Texts("labels"))
-	switch {
-	case err != nil:
-		return err
-	case !known || len(c.Key) == 0:
-		return taskcatalog.Errorf(taskcatalog.CodePlanInvalid, "cannot join: this agent does not know the way to authenticate, or has no key")
-	}
-	uid, gid, err := ownerOf(s, at.owner)
-	if err != nil {
-		return err
-	}
-	if err := writeFile(s, at.root, at.name, c.Key, keyMode, uid, gid); err != nil {
-		return err
-	}
-	if err := writeFile(s, unitRoot, joinDropIn, unit, 0o644, 0, 0); err != nil {
-		return err
-	}
-	raw, err := json.Marshal(joined{Auth: c.Auth, Key: digestText(c.Key), Unit: digestText(unit)})
-	if err != nil {
-		return err
-	}
-	return s.Checkpoint.Save(raw)
-}
-
-// unitFile is the addition to slurmd's unit. The condition of Debian's unit asks for a slurm.conf, which
-// a node that fetches its configuration does not have.
-func unitFile(c *taskcatalog.ClusterJoin, labels []string) ([]byte, error) {
-	if !joinNode.MatchString(c.Node) || !joinController.MatchString(c.Controller) ||
-		slices.ContainsFunc(labels, func(l string) bool { return !joinLabel.MatchString(l) }) {
-		return nil, taskcatalog.Errorf(taskcatalog.CodePlanInvalid,
-			"cannot join: the node's name, the controller or a label has a form that slurmd is not started with (labels have letters, digits, '.', '_' and '-')")
-	}
-	argv := "/usr/sbin/slurmd -D -Z -N " + c.Node + " --conf-server " + c.Controller
-	if len(labels) > 0 {
-		argv += " --conf Feature=" + strings.Join(labels, ",")
-	}
-	return []byte("[Unit]\nConditionPathExists=\n\n[Service]\nType=simple\nExecStart=\nExecStart=" + argv + "\n"), nil
-}
-
-// startSlurm restarts what reads the key, and slurmd, and looks at them then.
-func startSlurm(ctx context.Context, s *Step) (Proof, error) {
-	raw, err := s.Checkpoint.Load()
-	var was joined
-	if err == nil {
-		err = json.Unmarshal(raw, &was)
-	}
-	if err == nil {
-		err = s.Host.Systemd.Reload(ctx)
-	}
-	if err != nil {
-		return Proof{}, err
-	}
-	for _, unit := range []string{joinKeys[was.Auth].unit, slurmUnit} {
-		if unit == "" {
-			continue
-		}
-		if err := s.Host.Systemd.Enable(ctx, unit); err != nil {
-			return Proof{}, err
-		}
-		if err := s.Host.Systemd.Restart(ctx, unit); err != nil {
-			return Proof{}, err
-		}
-	}
-	proof, done, err := lookJoined(ctx, s)
-	if err == nil && !done {
-		err = taskcatalog.Errorf(CodeUnitState, "slurmd does not run after its start, or its files have changed (systemctl status %s says why)", slurmUnit)
-	}
 	return proof, err
 }
 

@@ -16,8 +16,9 @@ const CodeStillMember taskcatalog.Code = "still_member"
 const leavePause = 15 * time.Second
 
 // leave takes the node out of a cluster. The broker has the cluster drain the node, and forget it when
-// nothing runs on it any more. Only then slurmd ends and the keys go, so that no work is cut off. A
-// slurmd that still runs could come back to the cluster, so the broker is asked once more at the end.
+// nothing runs on it any more. Only then the node's program ends and its keys go, so that no work is cut
+// off. A program that still runs could come back to the cluster, so the broker is asked once more at the
+// end.
 func leave(ctx context.Context, s *Step) (Proof, error) {
 	for {
 		is, err := askCluster(ctx, s)
@@ -32,8 +33,10 @@ func leave(ctx context.Context, s *Step) (Proof, error) {
 			return Proof{}, fmt.Errorf("%s: %w", clusterSays(s, is), err)
 		}
 	}
-	s.Progress(80, "stops slurmd")
-	if err := endSlurm(ctx, s); err != nil {
+	on := clusterNodes[s.Args.Text("cluster")]
+	s.Progress(80, "stops "+on.program)
+	ended, err := on.end(ctx, s)
+	if err != nil {
 		return Proof{}, err
 	}
 	is, err := askCluster(ctx, s)
@@ -43,26 +46,7 @@ func leave(ctx context.Context, s *Step) (Proof, error) {
 	if err != nil {
 		return Proof{}, err
 	}
-	return Proof{Message: clusterSays(s, is) + "; " + slurmUnit + " has ended, and no key of a cluster is there"}, nil
-}
-
-// endSlurm ends slurmd and what reads the keys, and removes the keys and the unit's file. It leaves the
-// packages.
-func endSlurm(ctx context.Context, s *Step) error {
-	for _, unit := range joinUnits() {
-		if err := endUnit(ctx, s, unit); err != nil {
-			return err
-		}
-	}
-	if err := removeBelow(s, unitRoot, joinDropIn); err != nil {
-		return err
-	}
-	for _, at := range joinKeys {
-		if err := removeBelow(s, at.root, at.name); err != nil {
-			return err
-		}
-	}
-	return s.Host.Systemd.Reload(ctx)
+	return Proof{Message: clusterSays(s, is) + "; " + ended}, nil
 }
 
 // endUnit stops a unit, looks whether it has ended, and keeps it from the next start of the machine. A
@@ -83,17 +67,6 @@ func endUnit(ctx context.Context, s *Step, unit string) error {
 		return err
 	}
 	return s.Host.Systemd.Disable(ctx, unit)
-}
-
-// joinUnits are the units that use a key of a cluster, slurmd first.
-func joinUnits() []string {
-	units := []string{slurmUnit}
-	for _, at := range joinKeys {
-		if at.unit != "" {
-			units = append(units, at.unit)
-		}
-	}
-	return units
 }
 
 // removeBelow removes a file below a root, and looks whether it is gone.

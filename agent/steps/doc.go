@@ -1,5 +1,5 @@
 // Package steps carries out the steps of an operation's plan on the node: one file for each kind of
-// taskcatalog.StepKinds. The main types are Kind and Step; Lookup finds the code of a kind.
+// taskcatalog.StepKinds, and one for each kind of cluster that a node joins. The main types are Kind and Step; Lookup finds the code of a kind.
 //
 // # Model
 //

@@ -1,6 +1,11 @@
 package cluster
 
-import "context"
+import (
+	"context"
+	"time"
+
+	"github.com/hostler/hostler/taskcatalog"
+)
 
 // State is what a cluster says of a node.
 type State string
@@ -27,9 +32,9 @@ type Membership struct {
 
 // Adapter asks one cluster. Node is the name of a node in the cluster.
 type Adapter interface {
-	// JoinSecret returns what the node authenticates with when it joins. The caller clears it. Code:
-	// cluster_join_unset.
-	JoinSecret(ctx context.Context, node string) ([]byte, error)
+	// Join returns what the node joins with. What is made for this node alone is of no use after the time.
+	// The caller clears the key. Code: cluster_join_unset.
+	Join(ctx context.Context, node string, until time.Time) (taskcatalog.ClusterJoin, error)
 	// Membership asks what the cluster says of the node. An error means that the cluster said nothing.
 	Membership(ctx context.Context, node string) (Membership, error)
 	// Drain asks that the node gets no further work. Work that runs goes on. A node that is draining or

@@ -88,13 +88,13 @@ func (s *Steps) answer(
 		if err := notThere(ctx, a, c, node); err != nil {
 			return broker.Minted{}, err
 		}
-		key, err := a.JoinSecret(ctx, node)
+		join, err := a.Join(ctx, node, made.Expires)
 		if err != nil {
 			return broker.Minted{}, err
 		}
-		defer clear(key)
+		defer clear(join.Key)
 		made.Opens = "join cluster " + c.Name + " as " + node
-		answer = taskcatalog.ClusterJoin{Node: node, Controller: c.Controller, Auth: c.JoinAuth, Key: key}
+		answer = join
 	} else {
 		is, err := a.Membership(ctx, node)
 		if err == nil && credentialType == taskcatalog.CredentialClusterLeave {

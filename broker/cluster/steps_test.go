@@ -25,9 +25,12 @@ type fakeCluster struct {
 	asked  []string
 }
 
-func (f *fakeCluster) JoinSecret(_ context.Context, node string) ([]byte, error) {
+func (f *fakeCluster) Join(_ context.Context, node string, until time.Time) (taskcatalog.ClusterJoin, error) {
 	f.asked = append(f.asked, "join "+node)
-	return []byte("planted-key"), f.err
+	if !until.Equal(now.Add(life)) {
+		return taskcatalog.ClusterJoin{}, errors.New("the end is another")
+	}
+	return taskcatalog.ClusterJoin{Node: node, Controller: "ctl:6817", Auth: "munge", Key: []byte("planted-key")}, f.err
 }
 
 func (f *fakeCluster) Membership(_ context.Context, node string) (Membership, error) {

@@ -82,6 +82,11 @@ func kinds(
 	return append(all, (&rollout.Chains{Nodes: rolloutrecords.Nodes{Nodes: n}}).Rollout())
 }
 
+// clusterAdapters make the adapter of a cluster, by its backend.
+var clusterAdapters = map[string]func(broker.Cluster, cluster.Access) cluster.Adapter{
+	broker.ClusterSlurm: slurm.New,
+}
+
 // minter mints secrets for tasks: a pull token from its registry, a machine's token from its MAAS, or
 // from the stored copy if MAAS does not answer, a credential of a source of artifacts, and what a cluster
 // says.
@@ -91,7 +96,7 @@ func (s *Server) minter() *secrets.Minter {
 	sources := &artifactsource.Mints{Records: s.db, Secrets: s.secrets, Signed: s.signed, Now: s.c.Now}
 	clusters := &cluster.Steps{
 		Records: s.db, Secrets: s.secrets, Signed: s.signed, Now: s.c.Now,
-		Backends: map[string]func(broker.Cluster, cluster.Access) cluster.Adapter{broker.ClusterSlurm: slurm.New},
+		Backends: clusterAdapters,
 	}
 	return &secrets.Minter{
 		Keeper: s.secrets, Now: s.c.Now, PullToken: pulls.Of, MachineToken: tokens.Of, TerminalToken: s.terminalToken,

@@ -3,28 +3,18 @@ package slurm
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
-	"io"
-	"mime"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"slices"
-	"syscall"
-	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/cluster"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
 const (
-	// patience bounds one request, and dialIn its connection.
-	patience, dialIn = 10 * time.Second, 5 * time.Second
 	// maxAnswer bounds an answer, in bytes: slurmrestd tells about 3 KiB of a node.
 	maxAnswer = 256 << 10
 	// maxErrors bounds the errors of an answer.
@@ -38,7 +28,7 @@ var versions = []string{"v0.0.42", "v0.0.40"}
 // rest sends requests to a slurmrestd.
 type rest struct {
 	cluster, base, token string
-	http                 *http.Client
+	http                 *cluster.Client
 }
 
 // answer is the part of an answer that is read.
@@ -66,38 +56,8 @@ func (a *answer) unknownNode(node string) bool {
 }
 
 func newREST(c broker.Cluster, token string) *rest {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if c.CACert != "" {
-		config.RootCAs = x509.NewCertPool()
-		config.RootCAs.AppendCertsFromPEM([]byte(c.CACert))
-	}
-	dialer := &net.Dialer{Timeout: dialIn, Control: func(_, address string, _ syscall.RawConn) error { return permitted(address) }}
-	return &rest{cluster: c.Name, base: c.URL, token: token, http: &http.Client{
-		Timeout: patience,
-		Transport: &http.Transport{
-			DialContext: dialer.DialContext, TLSClientConfig: config, TLSHandshakeTimeout: dialIn, DisableKeepAlives: true,
-			MaxResponseHeaderBytes: 64 << 10,
-		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}
+	return &rest{cluster: c.Name, base: c.URL, token: token, http: cluster.NewClient(c, maxAnswer)}
 }
-
-var errAddress = errors.New("the address is one of a metadata service, of the link or of a group")
-
-// permitted refuses addresses at which no cluster is. A cluster in a private network is the rule.
-func permitted(address string) error {
-	at, err := netip.ParseAddrPort(address)
-	if err != nil {
-		return err
-	}
-	if a := at.Addr().Unmap(); a.IsUnspecified() || a.IsLinkLocalUnicast() || a.IsMulticast() || a == metadata6 {
-		return errAddress
-	}
-	return nil
-}
-
-// metadata6 is where a cloud has its metadata service outside of the networks of links.
-var metadata6 = netip.MustParseAddr("fd00:ec2::254")
 
 // get asks for a node.
 func (r *rest) get(ctx context.Context, node string) (*answer, error) {
@@ -180,64 +140,27 @@ func (r *rest) send(ctx context.Context, method, address string, body []byte) (i
 	}
 	res, err := r.http.Do(req)
 	if err != nil {
-		return 0, nil, r.unreachable(ctx, err)
+		return 0, nil, err
 	}
-	defer func() { _ = res.Body.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
-	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
 	var a answer
 	switch {
-	case err != nil:
-		return 0, nil, r.unreachable(ctx, err)
-	case refused(res.StatusCode):
+	case refused(res.Status):
 		return 0, nil, broker.Errorf(broker.Refused, "cluster_token_refused",
 			"cannot use cluster %s: it refuses the token, which may have expired (make one with scontrol token, and set it: hostler help cluster set)", r.cluster)
-	case len(raw) > maxAnswer:
-		return 0, nil, r.invalid("is too large")
-	case res.StatusCode == http.StatusNotFound && kind != "application/json":
-		return res.StatusCode, nil, nil
-	case res.StatusCode == http.StatusNotModified:
-		return res.StatusCode, &answer{}, nil
-	case kind != "application/json":
-		return 0, nil, r.invalid("is not JSON: the server may be no slurmrestd")
-	case json.Unmarshal(raw, &a) != nil || len(a.Errors) > maxErrors:
-		return 0, nil, r.invalid("is not an answer of slurmrestd")
+	case res.Status == http.StatusNotFound && !res.JSON():
+		return res.Status, nil, nil
+	case res.Status == http.StatusNotModified:
+		return res.Status, &answer{}, nil
+	case !res.JSON():
+		return 0, nil, r.http.Invalid("is not JSON: the server may be no slurmrestd")
+	case json.Unmarshal(res.Body, &a) != nil || len(a.Errors) > maxErrors:
+		return 0, nil, r.http.Invalid("is not an answer of slurmrestd")
 	}
-	return res.StatusCode, &a, nil
+	return res.Status, &a, nil
 }
 
 // refused reports whether a status is of a token that is not accepted. A controller that slurmrestd
 // passes the token to is one network further.
 func refused(status int) bool {
 	return slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNetworkAuthenticationRequired}, status)
-}
-
-func (r *rest) invalid(why string) error {
-	return broker.Errorf(broker.Unavailable, "cluster_answer_invalid", "cannot use cluster %s: its answer %s", r.cluster, why)
-}
-
-// unreachable describes a failed request without anything that was sent or received.
-func (r *rest) unreachable(ctx context.Context, err error) error {
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return ctx.Err()
-	}
-	var (
-		cert *tls.CertificateVerificationError
-		op   *net.OpError
-		u    *url.Error
-		why  = "gives no answer that can be read"
-	)
-	switch {
-	case errors.As(err, &u) && u.Timeout(), errors.Is(err, context.DeadlineExceeded):
-		why = "did not answer in time"
-	case errors.As(err, &cert):
-		why = "has a certificate that does not verify (use --ca-file)"
-	case errors.Is(err, errAddress):
-		why = "cannot be reached: " + errAddress.Error()
-	case errors.As(err, &op) && op.Op == "dial":
-		why = "cannot be reached: " + taskcatalog.Clean(op.Err.Error(), 200)
-	case errors.Is(err, http.ErrSchemeMismatch):
-		why = "does not speak TLS"
-	}
-	return broker.Errorf(broker.Unavailable, "cluster_unreachable", "cannot use cluster %s: its API %s", r.cluster, why)
 }

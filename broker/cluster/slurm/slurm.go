@@ -5,6 +5,7 @@ import (
 	"context"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/cluster"
@@ -22,26 +23,26 @@ const maxReason = 200
 
 // Cluster is one Slurm cluster.
 type Cluster struct {
-	name string
-	join []byte
-	rest *rest
+	name, controller, auth string
+	join                   []byte
+	rest                   *rest
 }
 
 // New returns the adapter of a cluster. It opens no connection.
 func New(c broker.Cluster, a cluster.Access) cluster.Adapter {
-	return &Cluster{name: c.Name, join: a.JoinSecret, rest: newREST(c, a.Token)}
+	return &Cluster{name: c.Name, controller: c.Controller, auth: c.JoinAuth, join: a.JoinSecret, rest: newREST(c, a.Token)}
 }
 
-// JoinSecret implements cluster.Adapter: it returns the key that all members share.
-func (c *Cluster) JoinSecret(_ context.Context, node string) ([]byte, error) {
+// Join implements cluster.Adapter: it returns the key that all members share, which has no end.
+func (c *Cluster) Join(_ context.Context, node string, _ time.Time) (taskcatalog.ClusterJoin, error) {
 	if err := c.named(node); err != nil {
-		return nil, err
+		return taskcatalog.ClusterJoin{}, err
 	}
 	if len(c.join) == 0 {
-		return nil, broker.Errorf(broker.Refused, "cluster_join_unset",
+		return taskcatalog.ClusterJoin{}, broker.Errorf(broker.Refused, "cluster_join_unset",
 			"no node can join cluster %s: no join secret is stored with it (set it: hostler help cluster set)", c.name)
 	}
-	return bytes.Clone(c.join), nil
+	return taskcatalog.ClusterJoin{Node: node, Controller: c.controller, Auth: c.auth, Key: bytes.Clone(c.join)}, nil
 }
 
 // Membership implements cluster.Adapter.

@@ -1,7 +1,6 @@
 package slurm
 
 import (
-	"context"
 	"encoding/pem"
 	"fmt"
 	"io"
@@ -47,7 +46,7 @@ func start(t *testing.T, answer func(http.ResponseWriter, *http.Request)) (*fake
 	s := httptest.NewTLSServer(f)
 	t.Cleanup(s.Close)
 	ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
-	c := broker.Cluster{Name: "lab", Backend: "slurm", URL: s.URL, CACert: string(ca)}
+	c := broker.Cluster{Name: "lab", Backend: "slurm", URL: s.URL, CACert: string(ca), Controller: "ctl:6817", JoinAuth: "munge"}
 	return f, New(c, cluster.Access{Token: "planted-token", JoinSecret: []byte("planted-key")}).(*Cluster)
 }
 
@@ -159,60 +158,12 @@ func TestAStrangeServerIsNoCluster(t *testing.T) {
 	}
 }
 
-func TestASlowServerIsLeft(t *testing.T) {
-	block := make(chan struct{})
-	defer close(block)
-	_, c := start(t, func(w http.ResponseWriter, r *http.Request) {
-		select {
-		case <-block:
-		case <-r.Context().Done():
-		}
-	})
-	if c.rest.http.Timeout != patience {
-		t.Errorf("the patience is %s", c.rest.http.Timeout)
-	}
-	c.rest.http.Timeout = 50 * time.Millisecond
-	if _, err := c.Membership(t.Context(), "n1"); err == nil || broker.AsError(err).Code != "cluster_unreachable" || !strings.Contains(err.Error(), "in time") {
-		t.Error(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := c.Membership(ctx, "n1"); err != context.Canceled {
-		t.Error(err)
-	}
-}
-
-func TestAnotherCertificateGetsNoToken(t *testing.T) {
-	f, c := start(t, says(http.StatusOK, node("n1", "IDLE")))
-	_, other := start(t, says(http.StatusOK, "{}"))
-	c.rest.http.Transport.(*http.Transport).TLSClientConfig = other.rest.http.Transport.(*http.Transport).TLSClientConfig.Clone()
-	c.rest.http.Transport.(*http.Transport).TLSClientConfig.RootCAs = nil
-	if _, err := c.Membership(t.Context(), "n1"); err == nil || broker.AsError(err).Code != "cluster_unreachable" || len(f.asked) > 0 {
-		t.Errorf("%v, asked %v", err, f.asked)
-	}
-}
-
-func TestAddressesWithoutClustersAreRefused(t *testing.T) {
-	for address, ok := range map[string]bool{
-		"169.254.169.254:443": false, "[fe80::1]:443": false, "[::ffff:169.254.169.254]:443": false, "[fd00:ec2::254]:443": false,
-		"0.0.0.0:443": false, "224.0.0.1:443": false, "no address": false, "10.0.0.7:6820": true, "[fd00::7]:6820": true, "192.0.2.7:443": true,
-	} {
-		if err := permitted(address); (err == nil) != ok {
-			t.Errorf("%s: %v", address, err)
-		}
-	}
-	c := New(broker.Cluster{Name: "lab", URL: "https://169.254.169.254"}, cluster.Access{Token: "t"})
-	if _, err := c.Membership(t.Context(), "n1"); err == nil || !strings.Contains(err.Error(), "metadata") {
-		t.Error(err)
-	}
-}
-
 // A name that Slurm reads as other nodes reaches no server, in no order.
 func TestNamesOfManyNodesAreRefused(t *testing.T) {
 	f, c := start(t, says(http.StatusOK, `{"errors":[]}`))
 	for _, name := range []string{"", "n[1-9]", "n1,n2", "ALL", "all", "../jobs", "n1?x", "N1", "-n1", strings.Repeat("n", 64)} {
 		_, look := c.Membership(t.Context(), name)
-		_, join := c.JoinSecret(t.Context(), name)
+		_, join := c.Join(t.Context(), name, time.Time{})
 		for _, err := range []error{look, join, c.Drain(t.Context(), name, "r"), c.Remove(t.Context(), name)} {
 			if err == nil || broker.AsError(err).Code != "cluster_node_invalid" {
 				t.Errorf("%q: %v", name, err)
@@ -280,16 +231,17 @@ func TestOrdersGoToTheOneNodeThatTheClusterKnows(t *testing.T) {
 
 func TestTheJoinSecretIsACopy(t *testing.T) {
 	_, c := start(t, nil)
-	first, err := c.JoinSecret(t.Context(), "n1")
+	first, err := c.Join(t.Context(), "n1", time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	clear(first)
-	if second, err := c.JoinSecret(t.Context(), "n1"); err != nil || string(second) != "planted-key" {
-		t.Errorf("%q %v", second, err)
+	clear(first.Key)
+	if second, err := c.Join(t.Context(), "n1", time.Time{}); err != nil || string(second.Key) != "planted-key" || second.Node != "n1" ||
+		second.Controller != "ctl:6817" || second.Auth != "munge" {
+		t.Errorf("%+v %v", second, err)
 	}
 	c.join = nil
-	if _, err := c.JoinSecret(t.Context(), "n1"); err == nil || broker.AsError(err).Code != "cluster_join_unset" {
+	if _, err := c.Join(t.Context(), "n1", time.Time{}); err == nil || broker.AsError(err).Code != "cluster_join_unset" {
 		t.Error(err)
 	}
 }
