@@ -149,6 +149,8 @@ func (o Operation) Failure() string {
 		return ""
 	case o.Code == OperationTargetGone:
 		return "the target is not what it was when the operation was requested (look at the allocation, and begin a new operation)"
+	case slices.Contains(OperationDenials(), o.Code):
+		return "a policy does not permit it now, and the nodes that had not begun were asked for nothing (see hostler operation policy explain; retry it when the policy permits it)"
 	case o.Code == OperationBatchStopped:
 		return "too many nodes failed, and the batches after them did not begin (its steps show where; retry it to go on from there)"
 	case slices.Contains([]string{"agent_silent", "outcome_unknown"}, o.Code):

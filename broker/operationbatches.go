@@ -40,6 +40,11 @@ func (b OperationBatches) Stops(batch, failed int) bool {
 	return failed >= max(b.MaxFailures, 1) || failed > 0 && batch == 0 && b.Canary > 0
 }
 
+// HeldBack reports whether an attempt began and has ended before its last batch: the nodes of later batches got no task.
+func (o Operation) HeldBack() bool {
+	return o.Status.Ended() && !o.StartedAt.IsZero() && o.Batch < o.Batches.Count(len(o.NodeIDs))
+}
+
 // BatchOperation is an effect of a run: its operation has come to a batch, from 1.
 type BatchOperation struct {
 	ID    string

@@ -294,7 +294,7 @@ func (a *API) retryOperationOf(ctx context.Context, o broker.Operation, reason s
 func batchesOf(o broker.Operation) api.OperationBatches {
 	return api.OperationBatches{
 		Canary: o.Batches.Canary, Size: o.Batches.Size, MaxFailures: o.Batches.MaxFailures, Count: o.Batches.Count(len(o.NodeIDs)),
-		Present: o.Batch, Stopped: o.Code == broker.OperationBatchStopped,
+		Present: o.Batch, Stopped: o.HeldBack(),
 	}
 }
 

@@ -63,7 +63,7 @@ type OperationBatches struct {
 	MaxFailures int  `json:"max_failures" doc:"so many failed nodes end the operation before the next batch; 0: the first"`
 	Count       int  `json:"count" doc:"how many batches the nodes make"`
 	Present     int  `json:"present" doc:"the batch of the present attempt, from 1"`
-	Stopped     bool `json:"stopped" doc:"too many nodes failed (code batch_stopped): the nodes of later batches got no task"`
+	Stopped     bool `json:"stopped" doc:"it has ended before its last batch, for the reason that code gives: the nodes of later batches got no task"`
 }
 
 // OperationProgress is where a node is in the plan of an operation.

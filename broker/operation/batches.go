@@ -4,10 +4,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/taskstage"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // runTask gives each node of the batches so far its task, and waits for all. Once a task was refused, or the target
@@ -15,7 +17,7 @@ import (
 func (c *Chains) runTask(ctx context.Context, r *run, o broker.Operation) error {
 	s := &r.State
 	if s.Code == "" {
-		if err := c.fits(ctx, r, o); err != nil {
+		if err := c.fits(ctx, r, o, nil, r.EnteredAt); err != nil {
 			return err
 		}
 	}
@@ -50,7 +52,7 @@ func (c *Chains) runTask(ctx context.Context, r *run, o broker.Operation) error 
 	case open != nil:
 		return c.orLate(ctx, r, o, open)
 	}
-	return c.nextBatch(r, o)
+	return c.nextBatch(ctx, r, o)
 }
 
 // note notes how the task of a node ended, so that its result is not read again. The code is empty if the task
@@ -63,9 +65,9 @@ func (s *Work) note(node, code string) {
 	s.Ended[node] = code
 }
 
-// nextBatch begins the batch after one whose tasks have all ended, unless too many nodes have failed. That a batch
-// begins is stored before one of its nodes gets a task.
-func (c *Chains) nextBatch(r *run, o broker.Operation) error {
+// nextBatch begins the batch after one whose tasks have all ended, unless too many nodes have failed, or a request
+// for the operation would be refused now. That a batch begins is stored before one of its nodes gets a task.
+func (c *Chains) nextBatch(ctx context.Context, r *run, o broker.Operation) error {
 	s, count := &r.State, o.Batches.Count(len(o.NodeIDs))
 	if s.Batch+1 >= count {
 		return nil
@@ -81,12 +83,32 @@ func (c *Chains) nextBatch(r *run, o broker.Operation) error {
 			count-s.Batch-1)
 		return nil
 	}
-	s.Batch++
+	if s.BatchOver.IsZero() {
+		s.BatchOver = r.Clock()
+	}
+	if err := c.fits(ctx, r, o, batch(o, s.Batch+1), s.BatchOver); err != nil {
+		return err
+	}
+	if s.Code != "" {
+		s.Message = taskcatalog.Clean(fmt.Sprintf("batch %d of %d did not begin: %s", s.Batch+2, count, s.Message), 500)
+		return nil
+	}
+	s.Batch, s.BatchOver = s.Batch+1, time.Time{}
 	r.Apply(broker.BatchOperation{ID: o.ID, Batch: s.Batch + 1})
 	return chain.Again(0, "batch %d of %d begins", s.Batch+1, count)
 }
 
+// batch is the nodes of a batch, from 0.
+func batch(o broker.Operation, n int) (nodes []string) {
+	for place, node := range o.NodeIDs {
+		if o.Batches.Of(place) == n {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
 // untouched reports whether the node at a place has no task because its batch did not begin.
 func (s *Work) untouched(o broker.Operation, place int) bool {
-	return s.Stopped != "" && o.Batches.Of(place) > s.Batch
+	return (s.Stopped != "" || s.Code != "") && o.Batches.Of(place) > s.Batch
 }

@@ -107,6 +107,28 @@ func TestFailuresStopTheBatchesAfterThem(t *testing.T) {
 	}
 }
 
+// A batch that would be refused now is held back: no node of it is asked for anything, and the others ended well.
+func TestARefusalHoldsTheNextBatchBack(t *testing.T) {
+	w := five(t, broker.OperationBatches{Canary: 1, Size: 2})
+	w.unbegun = func(next []string) error {
+		if slices.Contains(next, "n-4") && len(next) < 5 {
+			return broker.Errorf(broker.Refused, "operation_denied", "not now")
+		}
+		return nil
+	}
+	w.start()
+	w.settle()
+	w.stands(broker.OperationFailed, "operation_denied")
+	if got := w.asks(); !slices.Equal(got, []string{"n-1", "n-2", "n-3"}) || !strings.Contains(w.o.Message, "batch 3 of 3 did not begin: not now") {
+		t.Errorf("asked %q: %s", got, w.o.Message)
+	}
+	for key, k := range w.tasks {
+		if k.Status != broker.TaskSucceeded {
+			t.Errorf("%s is %s", key, k.Status)
+		}
+	}
+}
+
 // The tasks that are under way when a failure stops the batches end by themselves.
 func TestAStopWithdrawsNoTask(t *testing.T) {
 	w := five(t, broker.OperationBatches{Size: 2})

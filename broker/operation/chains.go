@@ -78,7 +78,7 @@ func (c *Chains) in(do func(context.Context, *run, broker.Operation) error) func
 
 // checkTarget looks whether the operation may begin. A refusal goes on to record_result.
 func (c *Chains) checkTarget(ctx context.Context, r *run, o broker.Operation) error {
-	if err := c.fits(ctx, r, o); err != nil {
+	if err := c.fits(ctx, r, o, o.NodeIDs, r.EnteredAt); err != nil {
 		return err
 	}
 	if r.State.Code == "" {
@@ -87,15 +87,16 @@ func (c *Chains) checkTarget(ctx context.Context, r *run, o broker.Operation) er
 	return nil
 }
 
-// fits notes a refusal in the state. The error says that the records or the policy engine are away.
-func (c *Chains) fits(ctx context.Context, r *run, o broker.Operation) error {
-	err := c.Records.Check(ctx, o)
+// fits notes a refusal in the state. next are the nodes that are about to get a task, since a time. The error says
+// that the records or the policy engine are away.
+func (c *Chains) fits(ctx context.Context, r *run, o broker.Operation, next []string, since time.Time) error {
+	err := c.Records.Check(ctx, o, next)
 	if err == nil {
 		return nil
 	}
 	e := broker.AsError(err)
-	if e.Code == broker.PolicyEngineUnreachable { // a queued operation waits, but not for ever
-		if waited, err := r.Since(ctx, r.EnteredAt); err != nil || waited < engineAway {
+	if e.Code == broker.PolicyEngineUnreachable { // what is to begin waits, but not for ever
+		if waited, err := r.Since(ctx, since); err != nil || waited < engineAway {
 			return cmp.Or(err, chain.Again(engineAgain, "%s", e.Message))
 		}
 	}

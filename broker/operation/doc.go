@@ -18,6 +18,9 @@
 //
 //   - Where too many nodes have failed, or a canary has, no further batch begins. The tasks under way end by
 //     themselves, the operation ends as failed (batch_stopped), and the other nodes were never asked for anything.
+//   - A batch begins only if a request for the operation would be permitted then: policy, hour, policy engine and the
+//     nodes of the batch are judged afresh. A refusal ends the operation with its code, and the batches before it
+//     have ended by themselves.
 //   - The target is checked when somebody asks, when the run begins, and whenever run_task is called: also
 //     in the step that signs a task. A target that is not the project's any more withdraws the tasks.
 //   - A refusal or a failed task ends the operation as failed, and never stops the run for a person: a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/operation/definition"
@@ -25,6 +26,8 @@ type Work struct {
 	// Batch is the present one, from 0. Ended has the code of each node whose task has ended; empty: it went well.
 	Batch int               `json:"batch,omitempty"`
 	Ended map[string]string `json:"ended,omitempty"`
+	// BatchOver is when the tasks of the present batch had all ended; zero: not yet.
+	BatchOver time.Time `json:"batch_over,omitzero"`
 	// Stopped says why no further batch begins; empty: it may.
 	Stopped string `json:"stopped,omitempty"`
 	// Told counts the steps that were announced, by node.
@@ -45,8 +48,9 @@ type Records interface {
 
 	// Operation reads an operation. Code: operation_not_found.
 	Operation(ctx context.Context, id string) (broker.Operation, error)
-	// Check holds an operation's target against the records as they are now. Codes: those of Fit.
-	Check(ctx context.Context, o broker.Operation) error
+	// Check holds an operation's target and plan against the records and the policy as they are now. next are the
+	// nodes that are about to get a task, which is judged as on a request; nil: none is. Codes: those of Fit.
+	Check(ctx context.Context, o broker.Operation, next []string) error
 	// Tasks are the tasks that a run asked a node for, with their results.
 	Tasks(ctx context.Context, nodeID, runID string) ([]broker.Task, error)
 	// Statement signs what the present attempt of an operation did and how it ends, and the receipt of a
@@ -63,12 +67,12 @@ type Place struct {
 }
 
 // Fit says whether an operation may begin on its target; nil: it may. at has the nodes of the target in
-// their order; allocation is that of an allocation's operation. While the operation runs, only who holds the
-// nodes, and whether they are there, counts. A message to a tenant names no node.
+// their order; allocation is that of an allocation's operation. Of a node that is not among next, the nodes
+// that are about to get a task, only counts who holds it, and whether it is there. A message to a tenant names
+// no node.
 // Codes: operation_target_gone, operation_not_idle, operation_not_drained, allocation_live, node_status,
 // task_type_unsupported, capability_missing.
-func Fit(o broker.Operation, allocation broker.Allocation, at []Place) error {
-	begun := o.Status == broker.OperationRunning
+func Fit(o broker.Operation, allocation broker.Allocation, at []Place, next []string) error {
 	no := func(code, format string, args ...any) error {
 		return broker.Errorf(broker.Refused, code, "cannot carry out "+o.Operation+": "+format, args...)
 	}
@@ -96,7 +100,7 @@ func Fit(o broker.Operation, allocation broker.Allocation, at []Place) error {
 			return no("allocation_live", "%s is on node %s (wait until nobody is)", p.Live[0].Describe(), n.ID)
 		case slices.Contains([]broker.NodeStatus{broker.Deleted, broker.Removing, broker.BootstrapIssued}, n.Status):
 			return no("node_status", "%s is %s", name(n), n.Status)
-		case begun: // what the steps change is no reason to end them
+		case !slices.Contains(next, n.ID): // what the steps change is no reason to end them
 			continue
 		case o.Safety == definition.SafetyDrained && !slices.Contains(outOfService, n.Status):
 			return no("operation_not_drained", "%s is %s, and it needs nodes that are drained (hostler node drain NODE)", name(n), n.Status)

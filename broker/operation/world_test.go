@@ -34,9 +34,10 @@ type world struct {
 	// unsigned is why no statement can be signed.
 	unsigned error
 	refuse   error
-	tasks    map[string]*broker.Task // by key
-	asked    []string                // keys, in the order of the first request
-	reads    map[string]int          // how often each was asked for
+	unbegun  func(next []string) error // nil: what is to begin may
+	tasks    map[string]*broker.Task   // by key
+	asked    []string                  // keys, in the order of the first request
+	reads    map[string]int            // how often each was asked for
 	// does is the work of a node's agent at each look; nil: the task succeeds.
 	does func(k *broker.Task)
 }
@@ -149,7 +150,13 @@ func (w *world) apply(effect any) error {
 
 func (w *world) Operation(context.Context, string) (broker.Operation, error) { return w.o, nil }
 
-func (w *world) Check(context.Context, broker.Operation) error { return w.refuse }
+// Check refuses what is to begin once unbegun, and everything once refuse is set.
+func (w *world) Check(_ context.Context, _ broker.Operation, next []string) error {
+	if len(next) > 0 && w.unbegun != nil {
+		return w.unbegun(next)
+	}
+	return w.refuse
+}
 
 func (w *world) Request(_ context.Context, t taskstage.Task) (broker.Task, error) {
 	k := w.tasks[t.Key]

@@ -57,10 +57,77 @@ func TestAnOperationThatRunsGoesOnAfterItsHours(t *testing.T) {
 		s.refused(s.records.Check(s.Context(), broker.Operation{
 			Operation: kept.Operation, Target: kept.Target, TargetID: kept.TargetID, AllocationID: kept.AllocationID, ProjectID: kept.ProjectID,
 			OrganisationID: kept.OrganisationID, NodeIDs: kept.NodeIDs, Safety: kept.Safety, Plan: kept.Plan,
-		}), "operation_condition_denied")
+		}, kept.NodeIDs), "operation_condition_denied")
 		s.condition(broker.Place{}, `sku == "b200"`) // a narrower policy ends what runs
 		s.settle()
 		s.stands(o.ID, broker.OperationFailed, 1, "operation_condition_denied")
+	})
+}
+
+// Each batch is judged as a request is: by the policy, the hour and the engine of the moment at which it begins. What
+// holds it back is said, and the tasks before it have ended by themselves.
+func TestABatchIsJudgedWhenItBegins(t *testing.T) {
+	for name, c := range map[string]struct {
+		change func(s *site, e *engine)
+		code   string
+	}{
+		"a policy":  {func(s *site, _ *engine) { s.condition(broker.Place{}, `sku == "b200"`) }, "operation_condition_denied"},
+		"an hour":   {func(s *site, _ *engine) { s.clock.Advance(2 * time.Hour) }, "operation_condition_denied"},
+		"an engine": {func(_ *site, e *engine) { e.says = broker.Errorf(broker.Refused, broker.PolicyEngineDenied, "no") }, broker.PolicyEngineDenied},
+		"its silence": {func(_ *site, e *engine) {
+			e.says = broker.Errorf(broker.Refused, broker.PolicyEngineUnreachable, "away")
+		}, broker.PolicyEngineUnreachable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			each(t, func(s *site) {
+				e := &engine{}
+				s.records.Engine = e
+				s.condition(broker.Place{}, "hour < "+s.db.Now().UTC().Add(time.Hour).Format("15"))
+				s.tasks.does = func(*broker.Task) {}
+				w := s.onLab()
+				w.Batches = broker.OperationBatches{Canary: 1}
+				o := s.begun(w)
+				s.settle()
+				s.tasks.does = func(k *broker.Task) {
+					succeeds(k)
+					c.change(s, e)
+				}
+				s.settle()
+				if c.code == broker.PolicyEngineUnreachable {
+					s.stands(o.ID, broker.OperationRunning, 1, "") // it waits for the engine
+					s.clock.Advance(6 * time.Minute)
+					s.settle()
+				}
+				kept := s.stands(o.ID, broker.OperationFailed, 1, c.code)
+				if len(s.tasks.all) != 1 || s.tasks.all[0].Status != broker.TaskSucceeded || kept.Batch != 1 || !kept.HeldBack() {
+					t.Errorf("%d tasks, batch %d: %+v", len(s.tasks.all), kept.Batch, s.tasks.all[0])
+				}
+				if !strings.Contains(kept.Message, "batch 2 of 2 did not begin") || !strings.Contains(kept.Failure(), "retry") {
+					t.Errorf("%q, %q", kept.Message, kept.Failure())
+				}
+			})
+		})
+	}
+}
+
+// An engine that comes back lets the next batch begin.
+func TestABatchWaitsForTheEngine(t *testing.T) {
+	each(t, func(s *site) {
+		e := &engine{}
+		s.records.Engine = e
+		w := s.onLab()
+		w.Batches = broker.OperationBatches{Canary: 1}
+		o := s.begun(w)
+		s.tasks.does = func(k *broker.Task) {
+			succeeds(k)
+			e.says = broker.Errorf(broker.Refused, broker.PolicyEngineUnreachable, "away")
+		}
+		s.settle()
+		s.stands(o.ID, broker.OperationRunning, 1, "")
+		e.says, s.tasks.does = nil, succeeds
+		s.clock.Advance(time.Minute)
+		s.settle()
+		s.stands(o.ID, broker.OperationSucceeded, 1, "")
 	})
 }
 

@@ -58,7 +58,7 @@ func (r *Records) planned(ctx context.Context, d *definition.Definition, o *brok
 	if o.Plan, err = plan.Make(d, ask); err != nil {
 		return 0, err
 	}
-	on := subject{backend: d.Backend, allocation: w.Allocation, node: w.Node}
+	on := subject{begins: true, backend: d.Backend, allocation: w.Allocation, node: w.Node}
 	if err := r.permits(ctx, e, *o, on); err != nil {
 		return 0, err
 	}
@@ -106,6 +106,7 @@ func askOf(o broker.Operation) broker.OperationAsk {
 
 // subject is what an operation works with, as the records have it now.
 type subject struct {
+	begins     bool // nodes are about to get a task
 	backend    string
 	allocation broker.Allocation // of an allocation's operation
 	node       broker.Node       // of a node's operation
@@ -121,19 +122,17 @@ func (r *Records) permits(ctx context.Context, e broker.EffectiveOperationPolicy
 	switch {
 	case ctx.Err() != nil: // an interrupted judgement denies nothing
 		return ctx.Err()
-	case err != nil || !r.asks(o):
+	case err != nil || !r.asks(on):
 		return err
 	}
 	return r.Engine.Permit(ctx, facts)
 }
 
-// asks reports whether the policy engine is asked about an operation: what runs goes on without it.
-func (r *Records) asks(o broker.Operation) bool {
-	return r.Engine != nil && o.Status != broker.OperationRunning
-}
+// asks reports whether the policy engine is asked: tasks that run go on without it.
+func (r *Records) asks(on subject) bool { return r.Engine != nil && on.begins }
 
 // factsOf returns what conditions may know of an operation. The labels are those of its target. The time of day
-// is that at which the attempt began: an operation that runs is not ended because it got late.
+// is that at which the attempt began, unless something begins: a task that runs is not ended because it got late.
 func factsOf(o broker.Operation, on subject, now time.Time) broker.OperationFacts {
 	name, version, _ := strings.Cut(o.Operation, "@")
 	f := broker.OperationFacts{
@@ -143,7 +142,7 @@ func factsOf(o broker.Operation, on subject, now time.Time) broker.OperationFact
 	if o.Target == broker.TargetAllocation {
 		f.SKU, f.Labels = on.allocation.SKU, on.allocation.Labels
 	}
-	if o.Status == broker.OperationRunning {
+	if !on.begins {
 		now = o.StartedAt
 	}
 	return f.At(now)

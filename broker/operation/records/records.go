@@ -62,16 +62,17 @@ func (r *Records) Tasks(ctx context.Context, nodeID, runID string) ([]broker.Tas
 
 // Check implements operation.Records. The policy may have become narrower since the plan was made, and a
 // signer may be trusted no more.
-func (r *Records) Check(ctx context.Context, o broker.Operation) error {
-	e, err := r.permitted(ctx, o)
+func (r *Records) Check(ctx context.Context, o broker.Operation, next []string) error {
+	e, err := r.permitted(ctx, o, next)
 	if err != nil {
 		return err
 	}
 	return r.signed(ctx, e, o)
 }
 
-// permitted holds an operation against its target and the policy as they are now, and returns the policy.
-func (r *Records) permitted(ctx context.Context, o broker.Operation) (e broker.EffectiveOperationPolicy, err error) {
+// permitted holds an operation against its target and the policy as they are now, and returns the policy. next are
+// the nodes that are about to get a task.
+func (r *Records) permitted(ctx context.Context, o broker.Operation, next []string) (e broker.EffectiveOperationPolicy, err error) {
 	var a broker.Allocation
 	if o.Target == broker.TargetAllocation {
 		if a, err = r.DB.Allocation(ctx, o.AllocationID); err != nil {
@@ -84,17 +85,17 @@ func (r *Records) permitted(ctx context.Context, o broker.Operation) (e broker.E
 			return e, err
 		}
 	}
-	if err := operation.Fit(o, a, at); err != nil {
+	if err := operation.Fit(o, a, at, next); err != nil {
 		return e, err
 	}
 	if e, err = r.policyOf(ctx, o); err != nil {
 		return e, err
 	}
-	on := subject{allocation: a}
+	on := subject{allocation: a, begins: len(next) > 0}
 	if o.Target == broker.TargetNode {
 		on.node = at[0].Node
 	}
-	if r.asks(o) || len(e.Conditions()) > 0 {
+	if r.asks(on) || len(e.Conditions()) > 0 {
 		if on.backend, err = r.backendOf(ctx, o); err != nil {
 			return e, err
 		}

@@ -63,7 +63,7 @@ func (r *Records) New(ctx context.Context, w Order) (broker.Operation, error) {
 	if o.MostRunning, err = r.planned(ctx, d, &o, w); err != nil {
 		return o, err
 	}
-	return o, r.Check(ctx, o)
+	return o, r.Check(ctx, o, o.NodeIDs)
 }
 
 // takes refuses a kind of target that a definition does not have. Code: operation_target_kind.
@@ -108,7 +108,7 @@ func (r *Records) Retry(ctx context.Context, o broker.Operation, by chain.Actor,
 	if err != nil {
 		return chain.Start{}, err
 	}
-	e, err := r.permitted(ctx, o)
+	e, err := r.permitted(ctx, o, o.NodeIDs)
 	if err != nil {
 		return chain.Start{}, err
 	}
