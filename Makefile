@@ -11,7 +11,7 @@ export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
 export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
 PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler bin/hostler-verify
 
-.PHONY: help build try demo demo-allocation demo-onboarding demo-reimage demo-update demo-terminal test race test-vault test-cosign test-objectstores sim e2e e2e-all lint fuzz fleet bench bench-docs bench-update bench-terminal chaos upgrade maassim package clean setup-build setup-test setup-guest
+.PHONY: help build try demo demo-allocation demo-onboarding demo-reimage demo-update demo-terminal demo-operations test race test-vault test-cosign test-objectstores sim e2e e2e-all lint fuzz fleet bench bench-docs bench-update bench-terminal chaos upgrade maassim package clean setup-build setup-test setup-guest
 help:
 	@echo 'make build     the four programs in bin/'
 	@echo 'make try       a turnover up to its certificate, in a minute: a simulated node, no guest, no root; it stays up until Ctrl-C'
@@ -20,6 +20,7 @@ help:
 	@echo 'make demo-reimage  a tenant had root: a fresh system on the same node, a disk erased, drift, and the end of a node; in a QEMU guest'
 	@echo 'make demo-update  a release of the agent is rolled out, and a bad one puts itself back; in a QEMU guest, from a real registry'
 	@echo 'make demo-terminal  a shell on a node that listens on nothing: it outlasts its agent, and is played back; in a QEMU guest'
+	@echo 'make demo-operations  a node joins a real Slurm, works, gets a model over a cut connection, and leaves, with proof; in a QEMU guest, as root'
 	@echo 'make demo-onboarding  a rack at once: a batch, what goes wrong, the stop button; no guest, no root'
 	@echo 'make test      every test that needs no guest, on SQLite and PostgreSQL (installs what it needs)'
 	@echo 'make race      the same with the race detector in every package, not only where goroutines are started: 20 minutes'
@@ -65,6 +66,8 @@ demo-update: setup-guest setup-test build package
 	@go run ./test/demo/update
 demo-terminal: setup-guest build package
 	@go run ./test/demo/terminal
+demo-operations: setup-guest setup-test build package
+	@go run ./test/demo/operations
 demo-onboarding: build
 	@go run ./test/demo/onboarding
 

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/hostler/hostler/test/lab"
 )
 
 // tuning is an operation over two boots of the node. The program comes as a package of the site, its
@@ -185,12 +186,6 @@ func (s *site) holdsNowhere(when, secret string) {
 func (s *site) aptSource(name, version string) {
 	s.t.Helper()
 	dir, tree := s.t.TempDir(), s.t.TempDir()
-	must := func(argv ...string) {
-		s.t.Helper()
-		if said, err := exec.CommandContext(s.ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
-			s.t.Fatalf("%q: %v\n%s", argv, err, said)
-		}
-	}
 	control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: all\nMaintainer: site <site@example>\nDescription: tuner\n", name, version)
 	for file, text := range map[string]string{"DEBIAN/control": control, "usr/lib/systemd/system/" + name + ".service": tuner} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(tree, file)), 0o755); err != nil {
@@ -201,27 +196,23 @@ func (s *site) aptSource(name, version string) {
 			s.t.Fatal(err)
 		}
 	}
-	must("chmod", "-R", "u=rwX,go=rX", tree)
-	must("dpkg-deb", "--root-owner-group", "--build", tree, filepath.Join(dir, "one.deb"))
-	deb, err := os.ReadFile(filepath.Join(dir, "one.deb"))
+	deb := filepath.Join(s.t.TempDir(), "one.deb")
+	for _, argv := range [][]string{
+		{"chmod", "-R", "u=rwX,go=rX", tree}, {"dpkg-deb", "--root-owner-group", "--build", tree, deb},
+	} {
+		if said, err := exec.CommandContext(s.ctx, argv[0], argv[1:]...).CombinedOutput(); err != nil {
+			s.t.Fatalf("%q: %v\n%s", argv, err, said)
+		}
+	}
+	files, err := lab.AptSource(s.ctx, dir, deb)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	index := fmt.Sprintf("%sFilename: ./one.deb\nSize: %d\nSHA256: %x\n", control, len(deb), sha256.Sum256(deb))
-	write(s.t, filepath.Join(dir, "Packages"), index)
-	write(s.t, filepath.Join(dir, "Release"), fmt.Sprintf("Date: Sat, 28 Nov 2026 00:00:00 UTC\nSHA256:\n %x %d Packages\n", sha256.Sum256([]byte(index)), len(index)))
-	gpg := []string{"gpg", "--batch", "--quiet", "--homedir", s.t.TempDir(), "--passphrase", "", "--pinentry-mode", "loopback"}
-	must(append(gpg, "--quick-gen-key", "site@example", "rsa3072", "sign", "never")...)
-	must(append(gpg, "--output", filepath.Join(dir, "site.gpg"), "--export")...)
-	must(append(gpg, "--output", filepath.Join(dir, "InRelease"), "--clearsign", filepath.Join(dir, "Release"))...)
-	for _, file := range []string{"one.deb", "Packages", "InRelease", "site.gpg"} {
-		raw, err := os.ReadFile(filepath.Join(dir, file))
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		s.put("/srv/apt/"+file, raw, 0o644)
+	for file, content := range files {
+		s.put(lab.AptDir+"/"+file, content, 0o644)
 	}
-	s.root("sh", "-c", "rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/*; echo 'deb [signed-by=/srv/apt/site.gpg] file:/srv/apt ./' > /etc/apt/sources.list")
+	s.root("sh", "-c", "rm -rf /etc/apt/sources.list /etc/apt/sources.list.d/*")
+	s.put("/etc/apt/sources.list", []byte(lab.AptLine), 0o644)
 }
 
 // An operator has an operation of the site run on a node: over a kill of the agent and a restart of
@@ -234,25 +225,25 @@ func TestAnOperationRunsOverARestartAndLeavesNoSecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	source := s.fileSource(content)
-	source.stopAt = 1 << 20
+	source.StopAt = 1 << 20
 	s.aptSource("fabric-tuner", "1.2-3")
 	s.enrol()
 	trust, secret := s.Path("trust.json"), "hf_"+rand.Text()+rand.Text()
 	write(t, trust, s.hostler("trust", "show", "-o", "json"))
 	write(t, s.Path("token"), secret+"\n")
-	s.hostler("source-credential", "set", "tables", "--source", "huggingface:acme/tables", "--endpoint", "https://"+sourceName, "--secret-file", s.Path("token"), "--reason", "our tables")
+	s.hostler("source-credential", "set", "tables", "--source", "huggingface:acme/tables", "--endpoint", "https://"+lab.SourceName, "--secret-file", s.Path("token"), "--reason", "our tables")
 	s.define("site.fabric.tune@v1", tuning)
 
 	before := s.bootID()
 	o := s.begins("site.fabric.tune@v1", map[string]any{
-		"packages": []string{"fabric-tuner=1.2-3"}, "digest": source.digest(), "interval": 4321, "note": "tuned-by-operation",
+		"packages": []string{"fabric-tuner=1.2-3"}, "digest": source.Digest(), "interval": 4321, "note": "tuned-by-operation",
 	})
-	s.awaits(source, "the pull", func() bool { return source.sent >= source.stopAt })
+	s.awaits(source, "the pull", func() bool { return source.Sent >= source.StopAt })
 	s.holdsNowhere("in the middle of the pull", secret)
 	s.root("systemctl", "kill", "--signal=KILL", "hostler-agent")
-	s.awaits(source, "the pull to go on", func() bool { return len(source.asked) > 1 })
+	s.awaits(source, "the pull to go on", func() bool { return len(source.Asked) > 1 })
 	s.holdsNowhere("after a kill", secret)
-	err := s.guest.RebootAfter(s.ctx, func() error { source.change(func() { source.stopAt = 0 }); return nil })
+	err := s.guest.RebootAfter(s.ctx, func() error { source.Change(func() { source.StopAt = 0 }); return nil })
 	if err != nil {
 		said, _ := s.Hostler(s.ctx, "operation", "show", o.ID)
 		t.Fatalf("%v\n%s", err, said)
@@ -276,7 +267,7 @@ mark 1 succeeded`; got != want {
 	}
 	after := s.bootID()
 	for command, want := range map[string]string{
-		"sha256sum /srv/tables/fabric.table":                             strings.TrimPrefix(source.digest(), "sha256:") + "  /srv/tables/fabric.table",
+		"sha256sum /srv/tables/fabric.table":                             strings.TrimPrefix(source.Digest(), "sha256:") + "  /srv/tables/fabric.table",
 		"dpkg-query --show fabric-tuner":                                 "fabric-tuner\t1.2-3",
 		"cat /etc/fabric-tuner/tuner.conf":                               "INTERVAL=4321\nTABLE=/srv/tables/fabric.table",
 		"stat --format=%U:%a /etc/fabric-tuner /srv/tables":              "root:755\nroot:755",
@@ -293,8 +284,8 @@ mark 1 succeeded`; got != want {
 			t.Errorf("%s: %q, want %q", command, got, want)
 		}
 	}
-	for _, r := range source.asked {
-		if r.authorization != "Bearer "+secret || r.path != "/acme/tables/resolve/v1/fabric.table" {
+	for _, r := range source.Asked {
+		if r.Authorization != "Bearer "+secret || r.Path != "/acme/tables/resolve/v1/fabric.table" {
 			t.Errorf("the source was asked for %+v", r)
 		}
 	}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hostler/hostler/test/lab"
 )
 
 // bootsAgain waits until the guest's boot id differs from before.
@@ -100,11 +102,11 @@ func TestAPullGoesOnAfterAPowerCut(t *testing.T) {
 	source := s.fileSource(content)
 	s.enrol()
 	write(t, s.Path("key"), rand.Text()+"\n")
-	s.hostler("source-credential", "set", "models", "--source", "s3:models", "--endpoint", "https://"+sourceName, "--region", "eu-1",
+	s.hostler("source-credential", "set", "models", "--source", "s3:models", "--endpoint", "https://"+lab.SourceName, "--region", "eu-1",
 		"--key-id", "AKSITE", "--secret-file", s.Path("key"), "--reason", "our models")
 	s.define("site.weights.stage@v1", staging)
-	o := s.begins("site.weights.stage@v1", map[string]any{"digest": source.digest()})
-	s.awaits(source, "the most of the file", func() bool { return source.sent >= cutAt })
+	o := s.begins("site.weights.stage@v1", map[string]any{"digest": source.Digest()})
+	s.awaits(source, "the most of the file", func() bool { return source.Sent >= cutAt })
 	if err := errors.Join(s.guest.Unplug(s.ctx), s.guest.Replug(s.ctx), s.guest.WaitSSH(s.ctx)); err != nil {
 		t.Fatal(err)
 	}
@@ -116,14 +118,14 @@ pull 2 succeeded
 verify 1 succeeded`; got != want {
 		t.Errorf("the rows are\n%s", got)
 	}
-	if source.sent > size+again || len(source.asked) != 2 || source.asked[0].begin != "" || source.asked[1].begin == "" {
-		t.Errorf("of %d bytes the source sent %d, to %+v", size, source.sent, source.asked)
+	if source.Sent > size+again || len(source.Asked) != 2 || source.Asked[0].Begin != "" || source.Asked[1].Begin == "" {
+		t.Errorf("of %d bytes the source sent %d, to %+v", size, source.Sent, source.Asked)
 	}
-	if got := s.root("sh", "-c", "cd /srv/models; sha256sum large; ls -A"); got != strings.TrimPrefix(source.digest(), "sha256:")+"  large\nlarge" {
+	if got := s.root("sh", "-c", "cd /srv/models; sha256sum large; ls -A"); got != strings.TrimPrefix(source.Digest(), "sha256:")+"  large\nlarge" {
 		t.Errorf("on the node is %s", got)
 	}
-	for _, r := range source.asked {
-		s.holdsNowhere("in the end", r.signature)
+	for _, r := range source.Asked {
+		s.holdsNowhere("in the end", r.Signature)
 	}
 	s.hostler("audit", "verify")
 }

@@ -1,25 +1,19 @@
 package slurm
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"encoding/pem"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
-	"sync"
-	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,24 +21,27 @@ import (
 	"github.com/hostler/hostler/broker/cluster"
 )
 
-// Controller is where the nodes of a cluster report.
-const Controller = "10.77.0.1:6817"
-
-// startIn bounds the start of a program. Slurm's take half a second.
-const startIn = time.Minute
+// Controller is where the nodes of a cluster report, and controllerAddress is its address.
+const (
+	Controller        = controllerAddress + ":6817"
+	controllerAddress = "10.77.0.1"
+)
 
 // Cluster is a Slurm controller with its REST API, in namespaces of its own.
 type Cluster struct {
-	t    testing.TB
 	pid  string // of the process that holds the namespaces
+	dir  string // of what the programs print
 	Root string // what the programs see as /
 	// URL and CA are of the REST API behind a proxy with TLS, and Token is one of its administrator.
 	URL, CA, Token string
 	Key            []byte // with which nodes authenticate
+
+	closing []func() // what ends with the cluster, the first last
+	outputs []string // the files of what programs print
 }
 
 const config = `ClusterName=lab
-SlurmctldHost=ctl(10.77.0.1)
+SlurmctldHost=ctl(` + controllerAddress + `)
 SlurmUser=root
 AuthType=auth/slurm
 CredType=cred/slurm
@@ -65,30 +62,39 @@ SelectType=select/cons_tres
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 `
 
-// Start starts a cluster without nodes. It skips the test where it cannot run.
-func Start(t testing.TB) *Cluster {
-	t.Helper()
-	c := &Cluster{t: t, Key: random(128)}
-	c.hold(root(t))
-	c.mount()
-	c.Run("ip", "link", "set", "lo", "up")
-	// With an address on loopback alone, Slurm resolves no name.
-	c.Run("ip", "link", "add", "uplink", "type", "veth", "peer", "name", "other")
-	c.Run("ip", "address", "add", "10.77.0.1/24", "dev", "uplink")
-	c.Run("ip", "link", "set", "uplink", "up")
-	c.Run("ip", "link", "set", "other", "up")
-	c.write("/etc/slurm/slurm.conf", []byte(config), 0o644)
-	c.write("/etc/slurm/cgroup.conf", []byte("CgroupPlugin=disabled\n"), 0o644)
-	c.write("/etc/slurm/slurm.key", c.Key, 0o600)
-	c.write("/etc/slurm/jwt.key", random(32), 0o600)
-	c.Begin("slurmctld", "-D")
-	c.Until("the controller is up", func() bool {
-		out, err := c.command("scontrol", "ping").Output()
-		return err == nil && strings.Contains(string(out), "is UP")
-	})
-	c.Token = strings.TrimPrefix(strings.TrimSpace(c.Run("scontrol", "token", "username=root", "lifespan=3600")), "SLURM_JWT=")
-	c.api()
-	return c
+// Run starts a cluster without nodes, of the programs in a directory that Programs has made. The caller
+// must Close it.
+func Run(ctx context.Context, programs string) (*Cluster, error) {
+	c := &Cluster{Key: random(128)}
+	for _, begin := range []func(context.Context) error{
+		func(context.Context) error { return c.hold(programs) },
+		c.mount, c.link, c.configure, c.control, c.api,
+	} {
+		if err := begin(ctx); err != nil {
+			err = fmt.Errorf("cannot start Slurm: %w\n%s", err, c.Said())
+			c.Close()
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// Close ends the cluster.
+func (c *Cluster) Close() {
+	for _, end := range slices.Backward(c.closing) {
+		end()
+	}
+	c.closing = nil
+}
+
+// Said is what the cluster's programs have printed.
+func (c *Cluster) Said() string {
+	var all strings.Builder
+	for _, name := range c.outputs {
+		raw, _ := os.ReadFile(name) // none: it printed nothing
+		all.Write(raw)
+	}
+	return all.String()
 }
 
 // Record is the cluster as an administrator sets it, with its secrets.
@@ -99,161 +105,109 @@ func (c *Cluster) Record() (broker.Cluster, cluster.Access) {
 	}, cluster.Access{Token: c.Token, JoinSecret: c.Key}
 }
 
-// hold starts a process that does nothing in new namespaces. It ends with the test.
-func (c *Cluster) hold(root string) {
-	cmd := exec.Command("unshare", "--net", "--mount", "--pid", "--uts", "--ipc", "--fork", "--kill-child",
-		"--root="+root, "--mount-proc=/proc", "/usr/bin/cat")
-	in, err := cmd.StdinPipe()
-	c.ok(err)
-	out, err := cmd.StdoutPipe()
-	c.ok(err)
-	c.ok(cmd.Start())
-	c.t.Cleanup(func() {
-		_ = in.Close()
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-	})
-	_, err = io.WriteString(in, "ready\n")
-	c.ok(err)
-	_, err = bufio.NewReader(out).ReadString('\n')
-	c.ok(err)
-	c.pid = strconv.Itoa(childrenOf(cmd.Process.Pid)[0])
-	c.Root = "/proc/" + c.pid + "/root"
-	c.ok(exec.Command("nsenter", "--target", c.pid, "--uts", "hostname", "ctl").Run())
-}
-
 // mount gives the cluster what it may write, and the files that a whole system has.
-func (c *Cluster) mount() {
-	c.Run("mount", "-t", "sysfs", "sysfs", "/sys") // hwloc reads it
+func (c *Cluster) mount(ctx context.Context) error {
+	if _, err := c.Output(ctx, "mount", "-t", "sysfs", "sysfs", "/sys"); err != nil { // hwloc reads it
+		return err
+	}
 	for _, dir := range []string{"/etc", "/run", "/tmp", "/var", "/dev"} {
-		c.Run("mount", "-t", "tmpfs", "tmpfs", dir)
+		if _, err := c.Output(ctx, "mount", "-t", "tmpfs", "tmpfs", dir); err != nil {
+			return err
+		}
 	}
 	for name, minor := range map[string]uint32{"null": 3, "zero": 5, "urandom": 9} {
 		at := filepath.Join(c.Root, "dev", name)
-		c.ok(unix.Mknod(at, unix.S_IFCHR, int(unix.Mkdev(1, minor))))
-		c.ok(os.Chmod(at, 0o666))
+		if err := unix.Mknod(at, unix.S_IFCHR, int(unix.Mkdev(1, minor))); err != nil {
+			return err
+		}
+		if err := os.Chmod(at, 0o666); err != nil {
+			return err
+		}
 	}
 	for _, dir := range []string{"/etc/slurm", "/var/state", "/var/spool", "/var/log"} {
-		c.ok(os.Mkdir(c.Root+dir, 0o755))
+		if err := os.Mkdir(c.Root+dir, 0o755); err != nil {
+			return err
+		}
 	}
-	c.write("/etc/hosts", []byte("127.0.0.1 localhost\n10.77.0.1 ctl\n"), 0o644)
-	c.write("/etc/nsswitch.conf", []byte("hosts: files\n"), 0o644)
-	c.write("/etc/passwd", []byte("root:x:0:0::/:/bin/sh\n"), 0o644)
-	c.write("/etc/group", []byte("root:x:0:\n"), 0o644)
+	return nil
+}
+
+// link gives the cluster a network. With an address on loopback alone, Slurm resolves no name.
+func (c *Cluster) link(ctx context.Context) error {
+	for _, line := range []string{
+		"link set lo up", "link add uplink type veth peer name other", "address add " + controllerAddress + "/24 dev uplink",
+		"link set uplink up", "link set other up",
+	} {
+		if _, err := c.Output(ctx, append([]string{"ip"}, strings.Fields(line)...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Cluster) configure(context.Context) error {
+	for name, content := range map[string]string{
+		"/etc/hosts":             "127.0.0.1 localhost\n" + controllerAddress + " ctl\n",
+		"/etc/nsswitch.conf":     "hosts: files\n",
+		"/etc/passwd":            "root:x:0:0::/:/bin/sh\n",
+		"/etc/group":             "root:x:0:\n",
+		"/etc/slurm/slurm.conf":  config,
+		"/etc/slurm/cgroup.conf": "CgroupPlugin=disabled\n",
+	} {
+		if err := c.write(name, []byte(content), 0o644); err != nil {
+			return err
+		}
+	}
+	if err := c.write("/etc/slurm/slurm.key", c.Key, 0o600); err != nil {
+		return err
+	}
+	return c.write("/etc/slurm/jwt.key", random(32), 0o600)
+}
+
+// control starts the controller.
+func (c *Cluster) control(ctx context.Context) error {
+	if _, err := c.Begin("slurmctld", "-D"); err != nil {
+		return err
+	}
+	err := c.Until(ctx, "the controller is up", func() bool {
+		out, err := c.command("scontrol", "ping").Output()
+		return err == nil && strings.Contains(string(out), "is UP")
+	})
+	if err != nil {
+		return err
+	}
+	token, err := c.Output(ctx, "scontrol", "token", "username=root", "lifespan=3600")
+	c.Token = strings.TrimPrefix(strings.TrimSpace(token), "SLURM_JWT=")
+	return err
 }
 
 // api starts slurmrestd on a socket, and a proxy with TLS before it, as a site has one.
-func (c *Cluster) api() {
-	c.Begin("env", "SLURMRESTD_SECURITY=disable_user_check", "SLURM_JWT=daemon",
-		"slurmrestd", "-a", "rest_auth/jwt", "-s", "slurmctld", "unix:/run/slurmrestd.sock")
+func (c *Cluster) api(ctx context.Context) error {
+	if _, err := c.Begin("env", "SLURMRESTD_SECURITY=disable_user_check", "SLURM_JWT=daemon",
+		"slurmrestd", "-a", "rest_auth/jwt", "-s", "slurmctld", "unix:/run/slurmrestd.sock"); err != nil {
+		return err
+	}
 	socket := c.Root + "/run/slurmrestd.sock"
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
 	}
-	c.Until("slurmrestd is up", func() bool {
-		conn, err := dial(c.t.Context(), "", "")
+	err := c.Until(ctx, "slurmrestd is up", func() bool {
+		conn, err := dial(ctx, "", "")
 		return err == nil && conn.Close() == nil
 	})
+	if err != nil {
+		return err
+	}
 	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: "slurmrestd"})
 	proxy.Transport = &http.Transport{DialContext: dial, DisableKeepAlives: true}
 	s := httptest.NewTLSServer(proxy)
-	c.t.Cleanup(s.Close)
+	c.closing = append(c.closing, s.Close)
 	c.URL, c.CA = s.URL, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}))
+	return nil
 }
 
-// command is a program in the cluster's namespaces.
-func (c *Cluster) command(argv ...string) *exec.Cmd {
-	enter := []string{"--target", c.pid, "--net", "--mount", "--pid", "--uts", "--ipc", "--root", "--wdns=/"}
-	cmd := exec.Command("nsenter", append(enter, argv...)...)
-	cmd.Env = []string{"PATH=/usr/sbin:/usr/bin", "LC_ALL=C"}
-	return cmd
-}
-
-// Run runs a program, and returns what it prints.
-func (c *Cluster) Run(argv ...string) string {
-	c.t.Helper()
-	cmd := c.command(argv...)
-	patience := time.AfterFunc(startIn, func() { _ = cmd.Process.Kill() })
-	defer patience.Stop()
-	cmd.WaitDelay = time.Second
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		c.t.Fatalf("%s: %v\n%s", strings.Join(argv, " "), err, out)
-	}
-	return string(out)
-}
-
-// Begin starts a program that ends with the test or with stop, and logs what it prints if the test
-// fails.
-func (c *Cluster) Begin(argv ...string) (stop func()) {
-	c.t.Helper()
-	cmd := c.command(argv...)
-	// Not a pipe: a program's children would hold it open.
-	out, err := os.Create(filepath.Join(c.t.TempDir(), "output"))
-	c.ok(err)
-	cmd.Stdout, cmd.Stderr = out, out
-	c.ok(cmd.Start())
-	end := sync.OnceFunc(func() {
-		// The program is the child of nsenter, which waits for it.
-		for _, child := range childrenOf(cmd.Process.Pid) {
-			_ = unix.Kill(child, unix.SIGKILL)
-		}
-		_ = cmd.Wait()
-	})
-	c.t.Cleanup(func() {
-		end()
-		if said, err := os.ReadFile(out.Name()); c.t.Failed() {
-			c.t.Logf("%s: %v\n%s", strings.Join(argv, " "), err, said)
-		}
-		_ = out.Close()
-	})
-	return end
-}
-
-// childrenOf are the child processes of a process with one thread.
-func childrenOf(pid int) (children []int) {
-	self := strconv.Itoa(pid)
-	raw, _ := os.ReadFile("/proc/" + self + "/task/" + self + "/children") // none: it has ended
-	for _, word := range strings.Fields(string(raw)) {
-		if child, err := strconv.Atoi(word); err == nil {
-			children = append(children, child)
-		}
-	}
-	return children
-}
-
-// Node starts slurmd with its own /etc/slurm, in which is the key alone. It ends with the test or with
-// stop.
-func (c *Cluster) Node(argv []string, key []byte) (stop func()) {
-	c.t.Helper()
-	c.ok(os.MkdirAll(c.Root+"/run/node", 0o755))
-	c.write("/run/node/slurm.key", key, 0o400)
-	alone := []string{"unshare", "--mount", "--propagation", "unchanged", "sh", "-c", `mount --bind /run/node /etc/slurm && exec "$@"`, "sh"}
-	return c.Begin(append(alone, argv...)...)
-}
-
-// Until asks until the answer is yes.
-func (c *Cluster) Until(what string, yes func() bool) {
-	c.t.Helper()
-	again := time.NewTicker(20 * time.Millisecond)
-	defer again.Stop()
-	for end := time.Now().Add(startIn); !yes(); <-again.C {
-		if time.Now().After(end) {
-			c.t.Fatalf("not in time: %s", what)
-		}
-	}
-}
-
-func (c *Cluster) write(name string, content []byte, mode os.FileMode) {
-	c.t.Helper()
-	c.ok(os.WriteFile(c.Root+name, content, mode))
-}
-
-func (c *Cluster) ok(err error) {
-	c.t.Helper()
-	if err != nil {
-		c.t.Fatal(fmt.Errorf("cannot start Slurm: %w", err))
-	}
+func (c *Cluster) write(name string, content []byte, mode os.FileMode) error {
+	return os.WriteFile(c.Root+name, content, mode)
 }
 
 func random(n int) []byte {

@@ -181,8 +181,10 @@ func (p *Play) Token(hostname string) (string, error) {
 
 // ByHand boots a machine that nobody deployed, and installs the agent there as an operator would,
 // with additional lines of config. The play then uses this machine.
-func (p *Play) ByHand(ctx context.Context, image *qemu.Image, node, config string) (err error) {
-	if p.Alone, err = qemu.Boot(ctx, image, qemu.Config{Name: node, ReachHost: true}); err != nil {
+func (p *Play) ByHand(ctx context.Context, image *qemu.Image, machine qemu.Config, config string) (err error) {
+	node := machine.Name
+	machine.ReachHost = true
+	if p.Alone, err = qemu.Boot(ctx, image, machine); err != nil {
 		return err
 	}
 	if err := p.Alone.WaitCloudInit(ctx); err != nil {

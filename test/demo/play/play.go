@@ -26,6 +26,7 @@ type Play struct {
 	Alone *qemu.Guest
 	Bin   string // where the programs are
 	dist  string // where the agent's package is
+	after []func()
 }
 
 // Scene is a part of a play.
@@ -74,6 +75,9 @@ func (p *Play) run(ctx context.Context, about string, prepare func(*Play, *qemu.
 	return nil
 }
 
+// After has something called after the play, the last first.
+func (p *Play) After(do func()) { p.after = append(p.after, do) }
+
 func (p *Play) close() {
 	if p.Rack != nil {
 		_ = p.Rack.Close()
@@ -82,6 +86,9 @@ func (p *Play) close() {
 		_ = p.Alone.Close()
 	}
 	_ = p.Lab.Close()
+	for _, do := range slices.Backward(p.after) {
+		do()
+	}
 }
 
 // Guest is the machine booted by hand, or the machine that MAAS installed; nil before that.

@@ -26,7 +26,7 @@ func (d *demo) node(ctx context.Context) error {
 	if err := d.Broker(ctx); err != nil {
 		return err
 	}
-	if err := d.ByHand(ctx, d.image, node, ""); err != nil {
+	if err := d.ByHand(ctx, d.image, qemu.Config{Name: node}, ""); err != nil {
 		return err
 	}
 	return d.Tenant(ctx, node, "a-1", "alice", nil)

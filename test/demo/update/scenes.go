@@ -32,7 +32,7 @@ func (d *demo) node(ctx context.Context) error {
 	if err := d.Broker(ctx); err != nil {
 		return err
 	}
-	if err := d.ByHand(ctx, d.image, node, "update_watch: 5s\n"); err != nil {
+	if err := d.ByHand(ctx, d.image, qemu.Config{Name: node}, "update_watch: 5s\n"); err != nil {
 		return err
 	}
 	said, err := d.InGuest(ctx, "hostler-agent", "version")
