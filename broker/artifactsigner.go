@@ -19,8 +19,8 @@ import (
 // then on, whatever the policy of operations says.
 type ArtifactSigner struct {
 	Name string
-	// Source is oci: and a registry, with or without a path: oci:registry.example/models. The signer
-	// signs what lies there or below it.
+	// Source is a registry or a source of files, with or without a path: oci:registry.example/models,
+	// s3:models/public. The signer signs what lies there or below it.
 	Source string
 	Key    string // PEM of a public key; empty: an identity signs
 	Issuer string // of the identity: the address of the OpenID Connect provider
@@ -33,6 +33,9 @@ type ArtifactSigner struct {
 	SetBy, Reason string
 	SetAt         time.Time
 }
+
+// signedSources are the kinds of sources whose signatures are verified.
+var signedSources = []string{"oci", "s3", "gcs", "huggingface", "https_signed"}
 
 const (
 	maxSignerText  = 1024
@@ -74,12 +77,26 @@ func digestOf(raw []byte) string {
 // signer is a signer's record, whole or in short.
 type signer interface{ place() (source, name string) }
 
-func (s ArtifactSigner) place() (source, name string) {
-	return taskcatalog.CanonicalSource(s.Source), s.Name
-}
+func (s ArtifactSigner) place() (source, name string) { return signedSource(s.Source), s.Name }
 
-func (s SignerTrust) place() (source, name string) {
-	return taskcatalog.CanonicalSource(s.Source), s.Name
+func (s SignerTrust) place() (source, name string) { return signedSource(s.Source), s.Name }
+
+// signedSource is one spelling of a source for all that lead to the same files: nobody gets around a signer by
+// another one. Hugging Face finds a repository in any case, and https has a port of its own.
+func signedSource(source string) string {
+	kind, path, _ := strings.Cut(source, ":")
+	switch kind {
+	case "huggingface":
+		return strings.ToLower(source)
+	case "https_signed":
+		host, below, more := strings.Cut(path, "/")
+		source = kind + ":" + strings.TrimSuffix(strings.ToLower(host), ":443")
+		if more {
+			source += "/" + below
+		}
+		return source
+	}
+	return taskcatalog.CanonicalSource(source)
 }
 
 // Pattern is the pattern of the identity's whole text. Code: artifact_signer_invalid.
@@ -97,7 +114,7 @@ func (s ArtifactSigner) Pattern() (*regexp.Regexp, error) {
 // Check refuses a signer that is not complete, or says two things. It reads neither the key nor the
 // trusted root. Code: artifact_signer_invalid.
 func (s ArtifactSigner) Check() error {
-	registry, oci := strings.CutPrefix(s.Source, "oci:")
+	kind, path, _ := strings.Cut(s.Source, ":")
 	fault := taskcatalog.SourceListFault(s.Source)
 	issuer, err := url.Parse(s.Issuer)
 	plain := func(text string) bool {
@@ -106,8 +123,9 @@ func (s ArtifactSigner) Check() error {
 	switch {
 	case !sourceCredentialName.MatchString(s.Name):
 		return s.invalid("a name has a-z, 0-9 and '-', 63 at most")
-	case !oci || registry == "":
-		return s.invalid("the source is not oci:REGISTRY or oci:REGISTRY/PATH: signatures of other sources are not verified")
+	case !slices.Contains(signedSources, kind) || path == "":
+		return s.invalid("the source is not oci:REGISTRY[/PATH], or PREFIX of files after s3:, gcs:, huggingface: or https_signed: " +
+			"signatures of other sources are not verified")
 	case fault != "":
 		return s.invalid("the source " + fault)
 	case len(s.Key) > maxSignerKey || len(s.TrustedRoot) > maxTrustedRoot:
@@ -139,6 +157,7 @@ func (s ArtifactSigner) invalid(why string) error {
 // ArtifactSignersOf returns the signers of whatever covers a source, one list for each such place, from
 // the widest. An artifact needs a signature by one signer of every list: a further place only narrows.
 func ArtifactSignersOf[S signer](all []S, source string) (lists [][]S) {
+	source = signedSource(source)
 	covering := slices.DeleteFunc(slices.Clone(all), func(s S) bool {
 		place, _ := s.place()
 		return !taskcatalog.SourceCovers(place, source)

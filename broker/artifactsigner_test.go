@@ -24,7 +24,11 @@ func TestASignerSaysOneThing(t *testing.T) {
 			*s = ArtifactSigner{Name: "k", Source: s.Source, Key: "PEM", TrustedRoot: "{}"}
 		}, true},
 		"a name with a blank":      {func(s *ArtifactSigner) { s.Name = "a b" }, false},
-		"a bucket":                 {func(s *ArtifactSigner) { s.Source = "s3:models" }, false},
+		"a bucket":                 {func(s *ArtifactSigner) { s.Source = "s3:models" }, true},
+		"a repository of files":    {func(s *ArtifactSigner) { s.Source = "huggingface:owner/model" }, true},
+		"an index of packages":     {func(s *ArtifactSigner) { s.Source = "pypi:pypi.example" }, false},
+		"every bucket":             {func(s *ArtifactSigner) { s.Source = "s3:" }, false},
+		"no kind":                  {func(s *ArtifactSigner) { s.Source = "models" }, false},
 		"everything":               {func(s *ArtifactSigner) { s.Source = "oci:" }, false},
 		"a key and an identity":    {func(s *ArtifactSigner) { s.Key = "PEM" }, false},
 		"a long key":               {func(s *ArtifactSigner) { s.Key = strings.Repeat("k", 5000) }, false},
@@ -110,6 +114,33 @@ func TestSignersAreOfTheRegistryHoweverItIsSpelled(t *testing.T) {
 	for _, artifact := range []string{"oci:registry.example/models/llama", "oci:registry.example:443/models/llama", "oci:REGISTRY.example./models/llama"} {
 		if lists := ArtifactSignersOf([]ArtifactSigner{team, other}, artifact); len(lists) != 1 || len(lists[0]) != 2 {
 			t.Errorf("%s: %+v", artifact, lists)
+		}
+	}
+}
+
+// Whoever spells a source of files otherwise does not get around its signers.
+func TestSignersAreOfTheFilesHoweverTheirSourceIsSpelled(t *testing.T) {
+	for place, sources := range map[string][]string{
+		"huggingface:Owner/model":         {"huggingface:Owner/model@main/w", "huggingface:owner/Model@main/w"},
+		"https_signed:files.example":      {"https_signed:files.example/w", "https_signed:files.example:443/w"},
+		"https_signed:files.example:443":  {"https_signed:files.example/w"},
+		"https_signed:files.example/a":    {"https_signed:files.example:443/a/w"},
+		"s3:models":                       {"s3:models/w"},
+		"https_signed:files.example:8443": {"https_signed:files.example:8443/w"},
+	} {
+		for _, source := range sources {
+			if lists := ArtifactSignersOf([]ArtifactSigner{{Name: "team", Source: place}}, source); len(lists) != 1 {
+				t.Errorf("%s has no signer of %s", source, place)
+			}
+		}
+	}
+	both := []ArtifactSigner{{Name: "a", Source: "huggingface:Owner/m"}, {Name: "b", Source: "huggingface:owner/m"}, {Name: "c", Source: "huggingface:Owner/m"}}
+	if lists := ArtifactSignersOf(both, "huggingface:owner/m@v1/w"); len(lists) != 1 || len(lists[0]) != 3 {
+		t.Errorf("one place has %d lists", len(lists))
+	}
+	for _, source := range []string{"https_signed:files.example:8443/w", "https_signed:files.example.evil/w", "https_signed:other.example/files.example/w", "s3:Models/w", "s3:models-of-others/w"} {
+		if lists := ArtifactSignersOf([]ArtifactSigner{{Name: "team", Source: "https_signed:files.example"}, {Name: "s", Source: "s3:models"}}, source); len(lists) != 0 {
+			t.Errorf("%s has signers of another place", source)
 		}
 	}
 }

@@ -56,7 +56,7 @@ type ArtifactSignature struct {
 	Signer      string `json:"signer" jsonschema:"maxLength=63"`
 	Trust       string `json:"trust" jsonschema:"pattern=^sha256:[0-9a-f]{64}$"`
 	TrustedRoot string `json:"trusted_root,omitempty" jsonschema:"pattern=^sha256:[0-9a-f]{64}$"`
-	Form        string `json:"form" jsonschema:"enum=tag,enum=referrer"`
+	Form        string `json:"form" jsonschema:"enum=tag,enum=referrer,enum=given"`
 	// Issuer and Subject are of the certificate; empty: a key signed.
 	Issuer   string     `json:"issuer,omitempty" jsonschema:"maxLength=1024"`
 	Subject  string     `json:"subject,omitempty" jsonschema:"maxLength=1024"`
@@ -64,10 +64,11 @@ type ArtifactSignature struct {
 	JudgedAt time.Time  `json:"judged_at"`
 }
 
-// Forms of signatures in a registry.
+// Forms of signatures: two in a registry, and one that is given with a file.
 const (
 	SignatureAtTag    = "tag"      // up to cosign 2
 	SignatureReferrer = "referrer" // since cosign 3
+	SignatureGiven    = "given"    // argument signature of a step artifact.pull_blob
 )
 
 // PlanArtifacts bounds what the steps may bring to the node.

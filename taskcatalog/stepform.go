@@ -18,6 +18,9 @@ const (
 	maxStepPackages = 64
 )
 
+// MaxStepSignature bounds what is given as the signature of a file, in bytes.
+const MaxStepSignature = 64 << 10
+
 // StepPackagePattern is the pattern of a package with its version, as an input gives it.
 // For apt a '-' or '+' at the end is no part of the version but an order.
 const StepPackagePattern = `^[a-z0-9][a-z0-9.+-]+=[0-9A-Za-z.+:~-]*[0-9A-Za-z.~]$`
@@ -90,7 +93,13 @@ func FormFault(a StepArg, v StepValue) string {
 }
 
 func textFault(a StepArg, text string) string {
-	multiline := a.Type == StepTemplate
+	most := maxStepText
+	switch a.Type {
+	case StepTemplate:
+		most = maxStepTemplate
+	case StepSignature:
+		most = MaxStepSignature
+	}
 	switch {
 	case len(a.Values) > 0 && !slices.Contains(a.Values, text):
 		return "is one of " + strings.Join(a.Values, ", ")
@@ -104,10 +113,10 @@ func textFault(a StepArg, text string) string {
 		return "is the full name of a service, socket or timer, such as slurmd.service, and none of the machine's own"
 	case a.Type == StepAccount && !stepAccount.MatchString(text):
 		return "is an account"
-	case !multiline:
+	case most == maxStepText:
 		return plainFault(text)
-	case text == "" || len(text) > maxStepTemplate:
-		return fmt.Sprintf("has 1 to %d bytes", maxStepTemplate)
+	case text == "" || len(text) > most:
+		return fmt.Sprintf("has 1 to %d bytes", most)
 	}
 	return ""
 }

@@ -22,6 +22,8 @@ const (
 	StepTemplate StepType = "template" // text/template of several lines, with {{.name}} alone
 	StepUnit     StepType = "unit"     // the full name of a unit of systemd
 	StepAccount  StepType = "account"
+
+	StepSignature StepType = "signature" // of a file: Sigstore bundles, or what cosign 2 writes. The broker alone verifies it
 )
 
 // StepKind is a row of the table of kinds: what a step of an operation may be. A definition composes
@@ -92,6 +94,7 @@ var stepKinds = []StepKind{
 			{Name: "from", Type: StepText, Required: true, Values: []string{"s3", "gcs", "huggingface", "https_signed"}, Summary: "the kind of the source"},
 			{Name: "source", Type: StepText, Required: true, Summary: "bucket and object, repository with revision and file, or host and path of a URL"},
 			argDigest, argRoot, argName("file"),
+			{Name: "signature", Type: StepSignature, Summary: "what vouches for the digest; default: nobody does"},
 			{Name: "credential", Type: StepSecret, Values: blobCredentials, Summary: "default: the source is asked without one"},
 		},
 	},

@@ -4,7 +4,7 @@ import "time"
 
 // ArtifactSignerPut says whose signatures of artifacts are believed: the owner of a key, or an identity.
 type ArtifactSignerPut struct {
-	Source         string `json:"source" maxLength:"512" doc:"oci:REGISTRY or oci:REGISTRY/PATH; artifacts there need a signature from then on"`
+	Source         string `json:"source" maxLength:"512" doc:"oci:REGISTRY[/PATH], or a source of files: s3:, gcs:, huggingface: or https_signed:PREFIX; artifacts there need a signature from then on"`
 	Key            string `json:"key,omitempty" maxLength:"4096" doc:"public key in PEM, P-256 or Ed25519; without it an identity signs"`
 	Issuer         string `json:"issuer,omitempty" maxLength:"1024" doc:"of the identity: https://HOST of the OpenID Connect provider"`
 	Subject        string `json:"subject,omitempty" maxLength:"1024" doc:"the whole identity: an e-mail address or a URI"`

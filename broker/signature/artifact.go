@@ -38,18 +38,10 @@ type Judge struct {
 func (j *Judge) Artifact(
 	ctx context.Context, lists [][]broker.ArtifactSigner, repository, digest string,
 ) ([]taskcatalog.ArtifactSignature, error) {
-	if len(lists) == 0 {
-		return nil, NoSigner(repository, digest)
-	}
-	signers := make([][]trusted, len(lists))
-	for i, list := range lists {
-		for _, s := range list {
-			t, err := trust(s)
-			if err != nil {
-				return nil, err
-			}
-			signers[i] = append(signers[i], t)
-		}
+	source := "oci:" + repository
+	signers, err := trustAll(lists, source, digest)
+	if err != nil {
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -64,22 +56,44 @@ func (j *Judge) Artifact(
 	if len(found) == 0 {
 		return nil, broker.Errorf(broker.Refused, CodeMissing, "%s@%s has no signature in its registry (sign it: cosign sign)", repository, digest)
 	}
-	var out []taskcatalog.ArtifactSignature
+	return j.judge(signers, source, digest, found)
+}
+
+// judge returns a signature by one signer of each list.
+func (j *Judge) judge(signers [][]trusted, source, digest string, found []Found) (out []taskcatalog.ArtifactSignature, err error) {
 	for _, list := range signers {
 		s, err := judge(list, digest, found)
 		if err != nil {
 			return nil, err
 		}
-		s.Source, s.JudgedAt = "oci:"+repository, j.Now().UTC().Truncate(time.Second)
+		s.Source, s.JudgedAt = source, j.Now().UTC().Truncate(time.Second)
 		out = append(out, s)
 	}
 	return out, nil
 }
 
+// trustAll reads the signers of a source. Codes: signature_no_signer, artifact_signer_invalid.
+func trustAll(lists [][]broker.ArtifactSigner, source, digest string) ([][]trusted, error) {
+	if len(lists) == 0 {
+		return nil, NoSigner(source, digest)
+	}
+	signers := make([][]trusted, len(lists))
+	for i, list := range lists {
+		for _, s := range list {
+			t, err := trust(s)
+			if err != nil {
+				return nil, err
+			}
+			signers[i] = append(signers[i], t)
+		}
+	}
+	return signers, nil
+}
+
 // NoSigner is the refusal of an artifact for which nobody is trusted.
-func NoSigner(repository, digest string) error {
-	return broker.Errorf(broker.Refused, CodeNoSigner, "no signer is set for oci:%s@%s (a platform_admin does: hostler artifact-signer set)",
-		repository, digest)
+func NoSigner(source, digest string) error {
+	return broker.Errorf(broker.Refused, CodeNoSigner, "no signer is set for %s@%s (a platform_admin does: hostler artifact-signer set)",
+		source, digest)
 }
 
 // find reads the signatures of a digest in both forms, maxFound at most of each.

@@ -27,15 +27,19 @@ const (
 
 var errForm = errors.New("the form is unknown")
 
-// bundle reads a signature of either form as one bundle. It verifies nothing.
-func (f Found) bundle() (b *bundle.Bundle, err error) {
+// bundle reads a signature of any form, of an artifact with a SHA-256, as one bundle. It verifies nothing.
+func (f Found) bundle(hash []byte) (b *bundle.Bundle, err error) {
 	defer func() {
 		if recover() != nil {
 			b, err = nil, errForm
 		}
 	}()
 	if f.Form == taskcatalog.SignatureAtTag {
-		return f.atTag()
+		sum := sha256.Sum256(f.Payload)
+		return f.annotated(sum[:])
+	}
+	if f.Form == taskcatalog.SignatureGiven && f.Bundle == nil {
+		return f.annotated(hash)
 	}
 	if len(f.Bundle) > maxBundle {
 		return nil, errForm
@@ -44,7 +48,8 @@ func (f Found) bundle() (b *bundle.Bundle, err error) {
 	if err := b.UnmarshalJSON(f.Bundle); err != nil {
 		return nil, err
 	}
-	if b.MediaType != release.MediaBundle || b.GetDsseEnvelope() == nil {
+	ofDigest := f.Form == taskcatalog.SignatureGiven && b.GetMessageSignature() != nil
+	if b.MediaType != release.MediaBundle || b.GetDsseEnvelope() == nil && !ofDigest {
 		return nil, errForm
 	}
 	return b, nil
@@ -61,8 +66,8 @@ type logged struct {
 	}
 }
 
-// atTag makes the bundle of a signature whose parts are annotations.
-func (f Found) atTag() (*bundle.Bundle, error) {
+// annotated makes the bundle of a signature, of a content with a SHA-256, whose parts are annotations.
+func (f Found) annotated(hash []byte) (*bundle.Bundle, error) {
 	size := 0
 	for _, v := range f.Annotations {
 		size += len(v)
@@ -71,7 +76,6 @@ func (f Found) atTag() (*bundle.Bundle, error) {
 	if err != nil || len(sig) == 0 || size > maxBundle || len(f.Payload) > maxPayload {
 		return nil, errForm
 	}
-	sum := sha256.Sum256(f.Payload)
 	material := &protobundle.VerificationMaterial{
 		Content: &protobundle.VerificationMaterial_PublicKey{PublicKey: &protocommon.PublicKeyIdentifier{}},
 	}
@@ -103,7 +107,7 @@ func (f Found) atTag() (*bundle.Bundle, error) {
 	return bundle.NewBundle(&protobundle.Bundle{
 		MediaType: mediaBundleAtTag, VerificationMaterial: material,
 		Content: &protobundle.Bundle_MessageSignature{MessageSignature: &protocommon.MessageSignature{
-			MessageDigest: &protocommon.HashOutput{Algorithm: protocommon.HashAlgorithm_SHA2_256, Digest: sum[:]}, Signature: sig,
+			MessageDigest: &protocommon.HashOutput{Algorithm: protocommon.HashAlgorithm_SHA2_256, Digest: hash}, Signature: sig,
 		}},
 	})
 }

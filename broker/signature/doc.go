@@ -3,9 +3,9 @@
 //
 // # Model
 //
-// An administrator sets broker.ArtifactSigner records for places in registries. When an operation is
-// planned, Judge reads the signatures that lie beside each artifact in its registry, and verifies them
-// against the signers of every place that covers the artifact. Its finding, a
+// An administrator sets broker.ArtifactSigner records for registries and sources of files. When an operation is
+// planned, Judge reads the signatures that lie beside each artifact in its registry, or that are given with
+// a file, and verifies them against the signers of every place that covers it. Its finding, a
 // taskcatalog.ArtifactSignature, becomes a part of the signed plan. A node verifies the signature of the
 // plan and the digest of the artifact, and knows nothing of cosign.
 //
@@ -16,11 +16,15 @@
 //	referrers   since cosign 3: a manifest that refers to the artifact has a Sigstore bundle as layer,
 //	            an envelope around a statement that names the digest
 //
-// Both become one bundle, which one call of the library verifies.
+//	given       with a file, whose content is not read here: Sigstore bundles around a signature of the
+//	            file's digest or a statement that names it, and what cosign 2 writes: a bundle of its
+//	            own, or a signature alone
+//
+// Each becomes one bundle, which one call of the library verifies.
 //
 // # Rules
 //
-//   - Nothing is asked but the artifact's own registry. Trusted roots are given by an administrator, and
+//   - Nothing is asked but an artifact's own registry, and for a file nothing at all. Trusted roots are given by an administrator, and
 //     neither fetched nor renewed.
 //   - An identity needs an entry of a trusted log and a time of its signature, by the log or by a
 //     timestamp authority; its certificate must have been valid then. If the trusted root has logs of
@@ -30,5 +34,5 @@
 //   - Sizes, numbers and time are bounded. What is too large or unknown is passed over; it never
 //     verifies.
 //   - A panic of the library is a refusal.
-//   - No error quotes what a registry sent.
+//   - No error quotes what a registry sent, or what was given with a file.
 package signature

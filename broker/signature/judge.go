@@ -19,9 +19,10 @@ import (
 
 // Codes of refusals.
 const (
-	CodeMissing   = "signature_missing"   // the registry has no signature of the artifact
+	CodeMissing   = "signature_missing"   // the registry has no signature of the artifact, or none is given with the file
 	CodeUntrusted = "signature_untrusted" // no signature is by a trusted signer, and holds
 	CodeNoSigner  = "signature_no_signer" // a signature is required, and no signer is set for the source
+	CodeMalformed = "signature_malformed" // what is given as the signature of a file is none
 )
 
 // Bounds of what is read for one artifact.
@@ -31,12 +32,12 @@ const (
 	maxPayload = 8 << 10
 )
 
-// Found is a signature as a registry has it, not verified.
+// Found is a signature as a registry has it, or as it is given with a file, not verified.
 type Found struct {
-	Form        string            // taskcatalog.SignatureAtTag or taskcatalog.SignatureReferrer
+	Form        string            // taskcatalog.SignatureAtTag, taskcatalog.SignatureReferrer or taskcatalog.SignatureGiven
 	Payload     []byte            // at a tag: what is signed
-	Annotations map[string]string // at a tag
-	Bundle      []byte            // as referrer
+	Annotations map[string]string // at a tag, and given as cosign 2 writes it
+	Bundle      []byte            // as referrer, and given as a Sigstore bundle
 }
 
 // verdict is what was verified of a signature.
@@ -48,14 +49,18 @@ type verdict struct {
 // judge returns the finding of the first signer whose signature holds. Code: signature_untrusted.
 func judge(signers []trusted, digest string, found []Found) (taskcatalog.ArtifactSignature, error) {
 	reasons := map[string]bool{}
+	hash, err := hex.DecodeString(strings.TrimPrefix(digest, "sha256:"))
+	if err != nil || len(hash) != 32 {
+		found, reasons[whySignature] = nil, true
+	}
 	for _, f := range found {
-		b, err := f.bundle()
+		b, err := f.bundle(hash)
 		if err != nil {
 			reasons[whyUnreadable] = true
 			continue
 		}
 		for _, s := range signers {
-			v, why := s.verify(b, f, digest)
+			v, why := s.verify(b, f, digest, hash)
 			if why != "" {
 				reasons[why] = true
 				continue
@@ -89,12 +94,15 @@ const (
 	whyCertificate = "one has a certificate that the trusted root did not vouch for at that time"
 	whyLogged      = "one has a certificate that no trusted log of certificates has"
 	whySignature   = "one does not match the artifact and the signer's key"
+	whyWhole       = "one needs the whole file, which the broker does not have (an Ed25519 key signs a file with cosign attest-blob)"
 	whyIdentity    = "one is by another identity"
 	whyKind        = "one is by a key where an identity is trusted, or the other way round"
 	whyStatement   = "one states something else than a signature"
 )
 
-var whys = []string{whyUnreadable, whyNoLog, whyNoTime, whyCertificate, whyLogged, whySignature, whyIdentity, whyKind, whyStatement}
+var whys = []string{
+	whyUnreadable, whyNoLog, whyNoTime, whyCertificate, whyLogged, whySignature, whyWhole, whyIdentity, whyKind, whyStatement,
+}
 
 // stages are how the library's errors begin.
 var stages = []struct{ begins, why string }{
@@ -110,16 +118,12 @@ var stages = []struct{ begins, why string }{
 }
 
 // verify reports what holds of a signature; why is empty if it is the signer's, of the digest.
-func (t trusted) verify(b *bundle.Bundle, f Found, digest string) (v verdict, why string) {
+func (t trusted) verify(b *bundle.Bundle, f Found, digest string, hash []byte) (v verdict, why string) {
 	defer func() {
 		if recover() != nil {
 			v, why = verdict{}, whyUnreadable
 		}
 	}()
-	hash, err := hex.DecodeString(strings.TrimPrefix(digest, "sha256:"))
-	if err != nil || len(hash) != 32 {
-		return v, whySignature
-	}
 	stamps, err := b.Timestamps()
 	if err != nil {
 		return v, whyUnreadable
@@ -137,6 +141,9 @@ func (t trusted) verify(b *bundle.Bundle, f Found, digest string) (v verdict, wh
 			continue
 		}
 		return verdictOf(result, f, digest)
+	}
+	if why == whySignature && f.Form == taskcatalog.SignatureGiven && t.whole && b.GetMessageSignature() != nil {
+		why = whyWhole
 	}
 	return v, why
 }
@@ -161,8 +168,10 @@ func verdictOf(r *verify.VerificationResult, f Found, digest string) (v verdict,
 		} else if named != digest {
 			return v, whySignature
 		}
-	} else if r.Statement == nil || r.Statement.GetPredicateType() != release.SignPredicate {
-		return v, whyStatement
+	} else if r.Statement != nil || f.Form != taskcatalog.SignatureGiven { // without a statement, the digest itself is signed
+		if r.Statement.GetPredicateType() != release.SignPredicate {
+			return v, whyStatement
+		}
 	}
 	if r.Signature != nil && r.Signature.Certificate != nil {
 		v.issuer = taskcatalog.Clean(r.Signature.Certificate.Issuer, 1024)

@@ -22,6 +22,7 @@ type trusted struct {
 	broker.ArtifactSigner
 	options []cosign.CheckOpts
 	stamps  bool // the trusted root has timestamp authorities
+	whole   bool // the key signs no digest, but the whole content
 }
 
 // CheckSigner refuses a signer that could never verify anything: a key of another kind, or a trusted root
@@ -66,6 +67,7 @@ func trust(s broker.ArtifactSigner) (t trusted, err error) {
 		if err != nil {
 			return refuse(err.Error())
 		}
+		t.whole = len(verifiers) > 1
 		for _, v := range verifiers {
 			o.SigVerifier = v
 			t.options = append(t.options, o)

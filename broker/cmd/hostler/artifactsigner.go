@@ -19,11 +19,11 @@ func signerSetCommand(a *app) *cobra.Command {
 	var put api.ArtifactSignerPut
 	var key, root string
 	c := &cobra.Command{
-		Use:   "set NAME --source oci:REGISTRY[/PATH] (--key FILE | --issuer URL --subject S --trusted-root FILE) --reason R",
+		Use:   "set NAME --source KIND:PREFIX (--key FILE | --issuer URL --subject S --trusted-root FILE) --reason R",
 		Short: "set a signer whose signatures of artifacts are believed", Args: exactly("NAME"),
 		Long: `Set a signer whose signatures of artifacts are believed. From then on every OCI
-artifact of the source needs a signature, whatever the policy of operations says:
-the broker verifies it before it signs a plan, and refuses the plan otherwise.
+artifact or file of the source needs a signature, whatever the policy of operations
+says: the broker verifies it before it signs a plan, and refuses the plan otherwise.
 
   --key FILE     a public key, such as cosign.pub (P-256 or Ed25519)
   --issuer URL   an identity of this OpenID Connect provider, to which Fulcio gave a
@@ -35,11 +35,14 @@ the broker verifies it before it signs a plan, and refuses the plan otherwise.
 
 One signer of a source suffices. If signers are set for oci:registry.example and for
 oci:registry.example/models, an artifact below the second needs a signature of each
-source. Signatures are read from the artifact's own registry, over TLS.`,
-		Example: "  hostler artifact-signer set team --source oci:registry.example/models --key cosign.pub --reason 'our models'",
+source. Signatures of OCI artifacts are read from the artifact's own registry, over
+TLS. The signature of a file (s3:, gcs:, huggingface:, https_signed:) is given with the
+file, as the argument signature of the step that pulls it.`,
+		Example: "  hostler artifact-signer set team --source oci:registry.example/models --key cosign.pub --reason 'our models'\n" +
+			"  hostler artifact-signer set files --source s3:models/public --key cosign.pub --reason 'our models'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if put.Source == "" {
-				return usage("no source is given (use --source oci:REGISTRY[/PATH])")
+				return usage("no source is given (use --source oci:REGISTRY[/PATH], or s3:BUCKET/PREFIX and the like for files)")
 			}
 			if err := needReason(put.Reason); err != nil {
 				return err
@@ -62,7 +65,7 @@ source. Signatures are read from the artifact's own registry, over TLS.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&put.Source, "source", "", "`SOURCE` that the signer signs: oci:REGISTRY[/PATH]")
+	f.StringVar(&put.Source, "source", "", "`SOURCE` that the signer signs: oci:REGISTRY[/PATH], or s3:, gcs:, huggingface: or https_signed:PREFIX")
 	f.StringVar(&key, "key", "", "`FILE` with the signer's public key")
 	f.StringVar(&put.Issuer, "issuer", "", "`URL` of the provider that knows the identity")
 	f.StringVar(&put.Subject, "subject", "", "the identity")

@@ -26,6 +26,7 @@ type Property struct {
 	Description string   `json:"description,omitempty" jsonschema:"maxLength=400"`
 	Enum        []string `json:"enum,omitempty" jsonschema:"minItems=1,maxItems=64"`       // of a string
 	Pattern     string   `json:"pattern,omitempty" jsonschema:"minLength=1,maxLength=256"` // of a string
+	Format      string   `json:"format,omitempty" jsonschema:"enum=signature"`             // of a string: the signature of a file
 	MinLength   int      `json:"minLength,omitempty" jsonschema:"minimum=0,maximum=1024"`  // of a string
 	MaxLength   int      `json:"maxLength,omitempty" jsonschema:"minimum=1,maximum=1024"`  // of a string
 	Minimum     *int64   `json:"minimum,omitempty"`                                        // of an integer
@@ -42,6 +43,9 @@ type Item struct {
 	Pattern   string   `json:"pattern,omitempty" jsonschema:"minLength=1,maxLength=256"`
 	MaxLength int      `json:"maxLength,omitempty" jsonschema:"minimum=1,maximum=1024"`
 }
+
+// formatSignature is the format of an input that is the signature of a file.
+const formatSignature = string(taskcatalog.StepSignature)
 
 var inputName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
 
@@ -84,7 +88,7 @@ func (d *Definition) CheckInputs(raw json.RawMessage) error {
 		case v.UnmarshalJSON(in[name]) != nil || v.From != "" || v.Table != nil:
 			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "input %s is not of its type", name)
 		}
-		if what := taskcatalog.CellFault(v.Literal); what != "" {
+		if what := p.fault(v); what != "" {
 			return taskcatalog.Errorf(taskcatalog.CodeBadParams, "input %s %s", name, what)
 		}
 	}
@@ -93,6 +97,14 @@ func (d *Definition) CheckInputs(raw json.RawMessage) error {
 		return err
 	}
 	return s.CheckFor(raw, "hostler operation-definition show "+d.ID())
+}
+
+// fault says why a text or a list is no value of an input, whatever its schema says; empty: it is one.
+func (p Property) fault(v taskcatalog.StepValue) string {
+	if p.Format == formatSignature {
+		return taskcatalog.FormFault(taskcatalog.StepArg{Type: taskcatalog.StepSignature}, v)
+	}
+	return taskcatalog.CellFault(v.Literal)
 }
 
 // typeOf returns the type that an input has as the argument of a step.
@@ -108,7 +120,10 @@ func (p Property) typeOf() taskcatalog.StepType {
 		}
 		return taskcatalog.StepTexts
 	}
-	if p.Pattern == taskcatalog.StepDigestPattern {
+	switch {
+	case p.Format == formatSignature:
+		return taskcatalog.StepSignature
+	case p.Pattern == taskcatalog.StepDigestPattern:
 		return taskcatalog.StepDigest
 	}
 	return taskcatalog.StepText
@@ -178,6 +193,10 @@ func (p Property) unbounded() string {
 	number := p.Minimum != nil || p.Maximum != nil
 	list := p.Items != nil || p.MinItems != 0 || p.MaxItems != 0
 	switch {
+	case p.Format != "" && (p.Type != "string" || text):
+		return "is a signature, which is a string without enum, pattern and lengths: it has 64 KiB at most"
+	case p.Format != "":
+		return ""
 	case p.Type != "string" && text:
 		return "has enum, pattern or a length, which only a string has"
 	case p.Type != "integer" && number:

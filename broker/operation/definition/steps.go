@@ -168,6 +168,9 @@ func (c *checker) bound(part string, i int, a taskcatalog.StepArg, from string) 
 		if pattern, ok := patterns[a.Type]; ok {
 			why = " (give the input, or its items, the pattern " + pattern + ")"
 		}
+		if a.Type == taskcatalog.StepSignature {
+			why = " (give the input the format " + formatSignature + ")"
+		}
 		c.Refuse(part, profiles.CodeWrongType, "%s is of type %s, and %s gives %s%s", a.Name, a.Type, from, got, why)
 		return
 	}

@@ -200,7 +200,6 @@ func TestRefusalsHaveTheirCode(t *testing.T) {
 		"a source that the policy lacks":     {limits(Limits{Sources: []string{"s3:models/public/other", "gcs:models"}}), CodeSourceDenied},
 		"a policy that permits no source":    {limits(Limits{Sources: []string{}}), CodeSourceDenied},
 		"a credential wider than the policy": {limits(Limits{Sources: []string{"s3:models/public/w.bin"}}), CodeSourceDenied},
-		"a signature that is required":       {limits(Limits{SignaturesBy: "the global policy"}), CodeUnsigned},
 		"no operation id":                    {with(func(r *Request) { r.OperationID = "" }), CodeInvalid},
 		"no attempt":                         {with(func(r *Request) { r.Attempt = 0 }), CodeInvalid},
 	} {
@@ -216,10 +215,63 @@ func TestRefusalsHaveTheirCode(t *testing.T) {
 	}
 }
 
-func TestADefinitionMayRequireSignatures(t *testing.T) {
-	d := parsed(t, strings.Replace(every, "signature: as_policy", "signature: required", 1))
-	if _, err := Make(d, request); broker.AsError(err).Code != CodeUnsigned {
-		t.Error(err)
+// Files have signatures, and Python packages none that is verified.
+func TestADefinitionOrAPolicyMayRequireSignatures(t *testing.T) {
+	python := strings.NewReplacer("huggingface:org/model", "pypi:pypi.example", "  - id: fabric\n",
+		"  - {id: env, kind: python.env.create, timeout_seconds: 60, with: {source: pypi.example/simple, lock: {from: steps.pull}, root: /opt/env, name: env}}\n  - id: fabric\n",
+	).Replace(every)
+	required := strings.NewReplacer("signature: as_policy", "signature: required")
+	byPolicy := with(func(r *Request) { r.Limits = Limits{SignaturesBy: "the global policy"} })
+	for name, c := range map[string]struct {
+		text string
+		r    Request
+		by   string // empty: it has a plan
+	}{
+		"a file, by the definition":   {required.Replace(every), request, ""},
+		"a file, by a policy":         {every, byPolicy, ""},
+		"python, by the definition":   {required.Replace(python), request, "the definition requires"},
+		"python, by a policy":         {python, byPolicy, "the global policy requires"},
+		"python, and nobody requires": {python, request, ""},
+	} {
+		p, err := Make(parsed(t, c.text), c.r)
+		switch e := broker.AsError(err); {
+		case c.by != "" && (e.Code != CodeUnsigned || !strings.Contains(e.Message, c.by+" a signature of what step env brings")):
+			t.Errorf("%s: %v", name, err)
+		case c.by == "" && (err != nil || p.Artifacts.Signed != !strings.Contains(name, "nobody")):
+			t.Errorf("%s: %+v %v", name, p.Artifacts, err)
+		}
+	}
+}
+
+// What is given as the signature of a file is in the plan as it was given, and bounded.
+func TestTheSignatureOfAFileIsInThePlan(t *testing.T) {
+	d := parsed(t, strings.NewReplacer("    host: {", "    signed: {type: string, format: signature}\n    host: {",
+		"      name: {from: inputs.name}\n      credential", "      name: {from: inputs.name}\n      signature: {from: inputs.signed}\n      credential").Replace(every))
+	with := func(signature string) Request {
+		raw, err := json.Marshal(signature)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return given(strings.TrimSuffix(inputs, "}") + `,"signed":` + string(raw) + "}")
+	}
+	const bundle = "{\n\t\"mediaType\": \"x\"\n}\n"
+	p, err := Make(d, with(bundle))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, ok := ArtifactOf(p.Steps[1]); !ok || a != (Artifact{Source: "s3:models/public/w.bin", Digest: digest, Given: bundle}) {
+		t.Errorf("%+v", a)
+	}
+	if _, oci := (Artifact{Source: "s3:oci:x"}).Repository(); oci {
+		t.Error("a file has a repository")
+	}
+	for _, signature := range []string{"", strings.Repeat("x", taskcatalog.MaxStepSignature+1)} {
+		if _, err := Make(d, with(signature)); broker.AsError(err).Code != CodeInputs || !strings.Contains(err.Error(), "input signed has 1 to 65536 bytes") {
+			t.Errorf("a signature of %d bytes: %v", len(signature), err)
+		}
+	}
+	if p, err := Make(d, request); err != nil || len(p.Steps[1].With) != 6 {
+		t.Errorf("without a signature: %+v %v", p.Steps, err)
 	}
 }
 

@@ -62,18 +62,31 @@ func Verifiable(operation string, s taskcatalog.PlannedStep, by string) error {
 		return nil
 	}
 	return broker.Errorf(broker.Refused, CodeUnsigned,
-		"cannot run %s: %s requires a signature of what step %s brings, and only signatures of OCI artifacts (artifact.pull_oci) are verified",
-		operation, by, s.ID)
+		"cannot run %s: %s requires a signature of what step %s brings, and only signatures of OCI artifacts (artifact.pull_oci) and "+
+			"of files (artifact.pull_blob) are verified", operation, by, s.ID)
 }
 
-// Artifact is an OCI artifact that a plan brings to the node.
-type Artifact struct{ Repository, Digest string }
+// Artifact is what a plan brings to the node by its digest: an OCI artifact, or a file.
+type Artifact struct {
+	Source, Digest string // KIND:PATH
+	Given          string // with a file: what is given as its signature; empty: nothing
+}
 
-// ArtifactOf returns the OCI artifact that a step brings; ok is false if it brings none.
+// Repository is the repository of an OCI artifact; ok is false for a file.
+func (a Artifact) Repository() (repository string, ok bool) {
+	return strings.CutPrefix(a.Source, "oci:")
+}
+
+// ArtifactOf returns what a step brings by its digest; ok is false if it brings no such thing.
 func ArtifactOf(s taskcatalog.PlannedStep) (a Artifact, ok bool) {
-	repository, source := s.With["source"].Literal.(string)
+	if s.Kind != "artifact.pull_oci" && s.Kind != "artifact.pull_blob" {
+		return a, false
+	}
+	scheme, argument := definition.Scheme(s.Kind, s.With)
+	path, source := s.With[argument].Literal.(string)
 	digest, literal := s.With["digest"].Literal.(string)
-	return Artifact{repository, digest}, s.Kind == "artifact.pull_oci" && source && literal
+	given, _ := s.With["signature"].Literal.(string)
+	return Artifact{Source: scheme + ":" + path, Digest: digest, Given: given}, source && literal && scheme != ""
 }
 
 // Sources returns KIND:PATH of whatever the steps of a plan bring to the node, or mint a credential for, sorted.

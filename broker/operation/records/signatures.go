@@ -18,6 +18,8 @@ const patience = 25 * time.Second
 // Signatures judges the signatures of an artifact: signature.Judge.
 type Signatures interface {
 	Artifact(ctx context.Context, lists [][]broker.ArtifactSigner, repository, digest string) ([]taskcatalog.ArtifactSignature, error)
+	// File judges what is given as the signature of a file at a source, KIND:PATH.
+	File(lists [][]broker.ArtifactSigner, source, digest, given string) ([]taskcatalog.ArtifactSignature, error)
 }
 
 // signaturesBy names the policy that requires signatures; empty: none does.
@@ -63,7 +65,7 @@ func (r *Records) needs(ctx context.Context, e broker.EffectiveOperationPolicy, 
 		if !ok || slices.ContainsFunc(all, func(n need) bool { return n.Artifact == a }) {
 			continue
 		}
-		n := need{Artifact: a, by: by, lists: broker.ArtifactSignersOf(signers, "oci:"+a.Repository)}
+		n := need{Artifact: a, by: by, lists: broker.ArtifactSignersOf(signers, a.Source)}
 		if len(n.lists) > 0 {
 			n.by = cmp.Or(by, "an artifact signer of "+n.lists[0][0].Source)
 		}
@@ -104,13 +106,22 @@ func (r *Records) signatures(
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	for _, n := range needs {
-		found, err := r.Signatures.Artifact(ctx, broker.ArtifactSignersOf(signers, "oci:"+n.Repository), n.Repository, n.Digest)
+		found, err := r.judged(ctx, broker.ArtifactSignersOf(signers, n.Source), n.Artifact)
 		if err != nil {
 			return nil, n.refuse(o, err)
 		}
 		all = append(all, found...)
 	}
 	return all, nil
+}
+
+func (r *Records) judged(
+	ctx context.Context, lists [][]broker.ArtifactSigner, a plan.Artifact,
+) ([]taskcatalog.ArtifactSignature, error) {
+	if repository, oci := a.Repository(); oci {
+		return r.Signatures.Artifact(ctx, lists, repository, a.Digest)
+	}
+	return r.Signatures.File(lists, a.Source, a.Digest, a.Given)
 }
 
 // signed refuses a plan whose verified signatures are no longer enough: a further signature is required,
@@ -124,7 +135,7 @@ func (r *Records) signed(ctx context.Context, e broker.EffectiveOperationPolicy,
 	runs := o.Status == broker.OperationRunning
 	for _, n := range needs {
 		if len(n.lists) == 0 {
-			return n.refuse(o, signature.NoSigner(n.Repository, n.Digest))
+			return n.refuse(o, signature.NoSigner(n.Source, n.Digest))
 		}
 		for _, list := range n.lists {
 			if !slices.ContainsFunc(o.Plan.Signatures, func(s taskcatalog.ArtifactSignature) bool { return n.heldBy(list, s, runs) }) {
@@ -139,7 +150,7 @@ func (r *Records) signed(ctx context.Context, e broker.EffectiveOperationPolicy,
 // heldBy reports whether a verified signature is of the artifact, by one of the signers as they are now. For an
 // attempt that runs, the trusted root may be another one.
 func (n need) heldBy(list []broker.SignerTrust, s taskcatalog.ArtifactSignature, runs bool) bool {
-	return s.Source == "oci:"+n.Repository && s.Digest == n.Digest && slices.ContainsFunc(list, func(by broker.SignerTrust) bool {
+	return s.Source == n.Source && s.Digest == n.Digest && slices.ContainsFunc(list, func(by broker.SignerTrust) bool {
 		return s.Signer == by.Name && s.Trust == by.Trust && (runs || s.TrustedRoot == by.Root)
 	})
 }

@@ -31,6 +31,11 @@ steps:
   - {id: two, kind: artifact.pull_oci, timeout_seconds: 60, with: {source: registry.example/models/llama, digest: "` + digestA + `", root: /var/lib/models, name: b}}
 `
 
+const (
+	twice       = `{id: two, kind: artifact.pull_oci, timeout_seconds: 60, with: {source: registry.example/models/llama, digest: "` + digestA + `", root: /var/lib/models, name: b}}`
+	environment = `{id: env, kind: python.env.create, timeout_seconds: 60, with: {source: pypi.example/simple, lock: {from: steps.one}, root: /opt/env, name: env}}`
+)
+
 // judge believes the last signer of each list, or fails.
 type judge struct {
 	fails error
@@ -47,16 +52,30 @@ func (j *judge) Artifact(_ context.Context, lists [][]broker.ArtifactSigner, rep
 		return nil, j.fails
 	}
 	if len(lists) == 0 {
-		return nil, signature.NoSigner(repository, digest)
+		return nil, signature.NoSigner("oci:"+repository, digest)
 	}
+	return byTheLast(lists, "oci:"+repository, digest, taskcatalog.SignatureAtTag), nil
+}
+
+func (j *judge) File(lists [][]broker.ArtifactSigner, source, digest, given string) ([]taskcatalog.ArtifactSignature, error) {
+	j.asked = append(j.asked, source+"@"+digest+" "+given)
+	if j.fails != nil {
+		return nil, j.fails
+	}
+	if len(lists) == 0 {
+		return nil, signature.NoSigner(source, digest)
+	}
+	return byTheLast(lists, source, digest, taskcatalog.SignatureGiven), nil
+}
+
+func byTheLast(lists [][]broker.ArtifactSigner, source, digest, form string) (out []taskcatalog.ArtifactSignature) {
 	for _, list := range lists {
 		by := list[len(list)-1]
 		out = append(out, taskcatalog.ArtifactSignature{
-			Source: "oci:" + repository, Digest: digest, Place: by.Source, Signer: by.Name, Trust: by.Trust(), TrustedRoot: by.Root(),
-			Form: taskcatalog.SignatureAtTag,
+			Source: source, Digest: digest, Place: by.Source, Signer: by.Name, Trust: by.Trust(), TrustedRoot: by.Root(), Form: form,
 		})
 	}
-	return out, nil
+	return out
 }
 
 // onPull is an order that pulls, with a judge.
@@ -201,9 +220,9 @@ func TestAnArtifactThatMustBeSignedIsRefusedWithTheLevel(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		j.fails, j.asked = nil, nil
-		blob, _ := s.onPull("kind: artifact.pull_oci", "kind: artifact.pull_blob", "source: registry.example/models/llama", "from: s3, source: models/llama")
-		_, err = s.records.New(s.Context(), blob)
-		s.says(err, "signature_unverifiable", "the global policy for all operations requires", "step one", "artifact.pull_oci")
+		python, _ := s.onPull("s3:models", "pypi:pypi.example", twice, environment)
+		_, err = s.records.New(s.Context(), python)
+		s.says(err, "signature_unverifiable", "the global policy for all operations requires", "step env", "artifact.pull_oci", "artifact.pull_blob")
 	})
 }
 
