@@ -17,7 +17,7 @@ import (
 // authenticate with are among the broker's secrets.
 type Cluster struct {
 	Name    string
-	Backend string // ClusterSlurm
+	Backend string // ClusterSlurm or ClusterRay
 	URL     string // https://HOST[:PORT] of the cluster's API
 	CACert  string // PEM; empty: the system's roots
 	// ProjectID is the project whose operations may make members; empty: operations of the platform
@@ -47,22 +47,33 @@ const (
 	JoinSlurm = "slurm" // auth/slurm, by slurm.key
 )
 
+// ClusterRay is the backend of clusters of Ray.
+const ClusterRay = "ray"
+
+// JoinToken is the way in which nodes authenticate to the head of a cluster of Ray: with its token.
+const JoinToken = "token"
+
 // clusterBackend is what a kind of cluster asks of its record.
 type clusterBackend struct {
 	joinAuths []string // the values of Cluster.JoinAuth
 	// minSecret and maxSecret are the sizes of a join secret, in bytes.
 	minSecret, maxSecret int
+	lineSecret           bool   // the join secret is one line of text
 	tls                  string // how the URL gets TLS
 }
 
 // clusterBackends are the kinds of clusters that the broker speaks to, by Cluster.Backend.
 var clusterBackends = map[string]clusterBackend{
+	ClusterRay: {
+		joinAuths: []string{JoinToken}, minSecret: 32, maxSecret: 1024, lineSecret: true, tls: "put a proxy with TLS before the head's dashboard",
+	},
 	// munge takes no shorter key, and slurm.key no longer one.
 	ClusterSlurm: {joinAuths: []string{JoinMunge, JoinSlurm}, minSecret: 32, maxSecret: 1024, tls: "put a proxy with TLS before slurmrestd"},
 }
 
 var (
 	clusterName       = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+	clusterLine       = regexp.MustCompile(`^[!-~]+$`)
 	clusterController = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]{0,252}:[1-9][0-9]{0,4}$`)
 )
 
@@ -109,6 +120,8 @@ func (c Cluster) checkJoin(backend clusterBackend, secret []byte) (why string) {
 		return "the way to authenticate is not " + strings.Join(backend.joinAuths, " or ")
 	case len(secret) < backend.minSecret || len(secret) > backend.maxSecret:
 		return fmt.Sprintf("the join secret has fewer than %d or more than %d bytes", backend.minSecret, backend.maxSecret)
+	case backend.lineSecret && !clusterLine.Match(secret):
+		return "the join secret is not one line of visible ASCII characters without blanks (an end of the line counts)"
 	}
 	_, port, err := net.SplitHostPort(c.Controller)
 	if err != nil || !clusterController.MatchString(c.Controller) || len(port) == 5 && port > "65535" {

@@ -34,11 +34,31 @@ func TestAnInvalidClusterIsRefused(t *testing.T) {
 		"no key":                 func(_ *broker.Cluster, _ *string, k *[]byte) { *k = nil },
 		"no token":               func(_ *broker.Cluster, token *string, _ *[]byte) { *token = "" },
 		"a token of two lines":   func(_ *broker.Cluster, token *string, _ *[]byte) { *token = "a\nInjected: b" },
+		"Ray's way to join":      func(c *broker.Cluster, _ *string, _ *[]byte) { c.JoinAuth = "token" },
 	} {
 		c, token, secret := good, "ey.token", key
 		change(&c, &token, &secret)
 		if err := c.Check(token, secret); err == nil || broker.AsError(err).Code != "cluster_invalid" || strings.Contains(err.Error(), "Injected") {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Nodes of Ray read the first line of the token's file, and cut blanks.
+func TestATokenOfRayIsOneLine(t *testing.T) {
+	c := broker.Cluster{Name: "lab", Backend: "ray", URL: "https://ray.example", Controller: "head.example:6379", JoinAuth: "token"}
+	const token = "planted-token-of-a-cluster-32-ok"
+	for secret, fine := range map[string]bool{
+		token: true, strings.Repeat("t", 1024): true, token[:31]: false, strings.Repeat("t", 1025): false,
+		token + "\n": false, " " + token: false, token + "\x00": false, token + "é": false,
+	} {
+		err := c.Check("t", []byte(secret))
+		if (err == nil) != fine || err != nil && (broker.AsError(err).Code != "cluster_invalid" || strings.Contains(err.Error(), "planted")) {
+			t.Errorf("%q: %v", secret, err)
+		}
+	}
+	c.JoinAuth = "munge"
+	if err := c.Check("t", []byte(token)); err == nil {
+		t.Error("a node of Ray joins with munge")
 	}
 }

@@ -4,7 +4,7 @@ package taskcatalog
 type ClusterJoin struct {
 	Node       string `json:"node"`       // the node's name in the cluster
 	Controller string `json:"controller"` // HOST:PORT where the node reports
-	Auth       string `json:"auth"`       // how the node authenticates: munge or slurm
+	Auth       string `json:"auth"`       // how the node authenticates, as the cluster's record says: munge
 	Key        []byte `json:"key"`
 }
 
@@ -13,6 +13,8 @@ type ClusterJoin struct {
 type ClusterMembership struct {
 	State string `json:"state"` // absent, joining, member, draining, drained, down or unknown
 	Words string `json:"words"` // the cluster's own
+	// ID is the cluster's own id of the node, where the node needs it to leave: Ray's.
+	ID string `json:"id,omitempty"`
 }
 
 // The good states of a membership: of a node that is to be a member, and of one that is to be none.

@@ -28,6 +28,8 @@ type Membership struct {
 	Words string
 	// Reason is why the node gets no work, as somebody has told the cluster; cleaned.
 	Reason string
+	// ID is the cluster's own id of a member, where the node needs it to leave.
+	ID string
 }
 
 // Adapter asks one cluster. Node is the name of a node in the cluster.
@@ -38,7 +40,7 @@ type Adapter interface {
 	// Membership asks what the cluster says of the node. An error means that the cluster said nothing.
 	Membership(ctx context.Context, node string) (Membership, error)
 	// Drain asks that the node gets no further work. Work that runs goes on. A node that is draining or
-	// drained keeps its reason.
+	// drained keeps its reason. An adapter whose cluster takes this order from the node alone does nothing.
 	Drain(ctx context.Context, node, reason string) error
 	// Remove asks the cluster to forget the node. It does nothing if the node is absent.
 	Remove(ctx context.Context, node string) error

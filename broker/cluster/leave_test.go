@@ -76,3 +76,12 @@ func TestAnOrderFails(t *testing.T) {
 		}
 	}
 }
+
+// A node that orders its drain itself does so by the id that the cluster has of it.
+func TestANodeThatLeavesHearsItsID(t *testing.T) {
+	s := newSite(t, plan)
+	s.fake.is = Membership{State: Member, Words: "ALIVE", ID: "a1"}
+	if is, err := s.leaving(t); err != nil || is.ID != "a1" {
+		t.Errorf("%+v %v", is, err)
+	}
+}

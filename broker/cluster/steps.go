@@ -104,7 +104,7 @@ func (s *Steps) answer(
 			return broker.Minted{}, err
 		}
 		made.Opens = fmt.Sprintf("cluster %s says %s of %s (%s)", c.Name, is.State, node, is.Words)
-		answer = taskcatalog.ClusterMembership{State: string(is.State), Words: is.Words}
+		answer = taskcatalog.ClusterMembership{State: string(is.State), Words: is.Words, ID: is.ID}
 	}
 	raw, err := json.Marshal(answer)
 	made.Secret = string(raw)
@@ -120,7 +120,8 @@ func notThere(ctx context.Context, a Adapter, c broker.Cluster, node string) err
 	}
 	return broker.Errorf(broker.Refused, "cluster_member_stale",
 		"cannot join cluster %s: it says %s of this node's name (%s) before the node has joined, perhaps of an earlier membership "+
-			"(run slurm.node.leave on the node, or delete that record in the cluster; once its slurmd has ended, the cluster may say down by itself)", c.Name, is.State, is.Words)
+			"(run %s.node.leave on the node, or delete that record in the cluster; once the node's own program has ended, the cluster may say so by itself)",
+		c.Name, is.State, is.Words, c.Backend)
 }
 
 // plan reads the plan of a task from its signed envelope.

@@ -14,6 +14,7 @@ import (
 	"github.com/hostler/hostler/broker/artifactsource"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/cluster"
+	"github.com/hostler/hostler/broker/cluster/ray"
 	"github.com/hostler/hostler/broker/cluster/slurm"
 	"github.com/hostler/hostler/broker/onboarding"
 	onboardingrecords "github.com/hostler/hostler/broker/onboarding/records"
@@ -84,6 +85,7 @@ func kinds(
 
 // clusterAdapters make the adapter of a cluster, by its backend.
 var clusterAdapters = map[string]func(broker.Cluster, cluster.Access) cluster.Adapter{
+	broker.ClusterRay:   ray.New,
 	broker.ClusterSlurm: slurm.New,
 }
 

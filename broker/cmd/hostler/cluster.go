@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 
@@ -20,27 +21,30 @@ func clusterSetCommand(a *app) *cobra.Command {
 	var put api.ClusterPut
 	var token, join, ca string
 	c := &cobra.Command{
-		Use:   "set NAME --backend slurm --url URL --token-file FILE|- --reason R",
+		Use:   "set NAME --backend slurm|ray --url URL --token-file FILE|- --reason R",
 		Short: "store a cluster and its secrets", Args: exactly("NAME"),
 		Long: `Store a cluster, and its secrets among the broker's secrets. The broker asks the
-cluster's API which nodes are its members, and has it drain and remove nodes. It
-needs slurmrestd of Slurm 23.11 or later, behind a proxy with TLS, and a token of an
-account that may change nodes:
+cluster's API which nodes are its members, and has it drain and remove nodes. The API
+is behind a proxy with TLS:
 
-  scontrol token username=slurm lifespan=31536000 | cut -d= -f2 > token
+  slurm  slurmrestd of Slurm 23.11 or later, with a token of an account that may
+         change nodes: scontrol token username=slurm lifespan=31536000
+  ray    the dashboard of the head, of Ray 2.52 or later with RAY_AUTH_MODE=token,
+         with the token of the cluster
 
 Nodes join only if --controller, --join-auth and --join-secret-file are given. The
-join secret is the key that all members share: munge.key, or slurm.key of auth/slurm.
-Whoever is root on a member can act as any user of the cluster, so the members of a
-cluster should belong to one tenant. Operations of --project alone may make members;
-without it, operations of the platform alone. The cluster is not asked here: the
-first operation that uses it tries it. Each FILE with a secret must be readable by
-its owner alone.`,
+join secret is what all members share: munge.key, slurm.key of auth/slurm, or the token
+of Ray, of 32 characters or more. Whoever is root on a member can act as any user of
+the cluster, so the members of a cluster should belong to one tenant. Operations of
+--project alone may make members; without it, operations of the platform alone. The
+cluster is not asked here: the first operation that uses it tries it. Each FILE with a
+secret must be readable by its owner alone.`,
 		Example: `  hostler cluster set lab --backend slurm --url https://slurm.example:6820 --token-file token --reason 'our lab'
-  hostler cluster set lab --backend slurm --url https://slurm.example:6820 --token-file token --project acme/lab --controller ctl.example:6817 --join-auth munge --join-secret-file munge.key --reason 'our lab'`,
+  hostler cluster set lab --backend slurm --url https://slurm.example:6820 --token-file token --project acme/lab --controller ctl.example:6817 --join-auth munge --join-secret-file munge.key --reason 'our lab'
+  hostler cluster set train --backend ray --url https://head.example --token-file auth_token --project acme/lab --controller head.example:6379 --join-auth token --join-secret-file auth_token --reason 'our lab'`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if put.Backend == "" || put.URL == "" || token == "" {
-				return usage("no backend, URL or token is given (use --backend slurm, --url URL and --token-file FILE, or - for stdin)")
+				return usage("no backend, URL or token is given (use --backend slurm or ray, --url URL and --token-file FILE, or - for stdin)")
 			}
 			if err := needReason(put.Reason); err != nil {
 				return err
@@ -61,14 +65,14 @@ its owner alone.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&put.Backend, "backend", "", "what schedules the cluster: `slurm`")
+	f.StringVar(&put.Backend, "backend", "", "what schedules the cluster: `slurm` or ray")
 	f.StringVar(&put.URL, "url", "", "`URL` of the cluster's API, https://HOST[:PORT]")
 	f.StringVar(&token, "token-file", "", "`FILE` with a token of the API, or - for stdin")
 	f.StringVar(&ca, "ca-file", "", "PEM `FILE` that the URL's certificate is verified with (default: the system's roots)")
 	f.StringVar(&put.Project, "project", "", "`PROJECT` whose operations may make members (default: operations of the platform alone)")
 	f.StringVar(&put.Controller, "controller", "", "`HOST:PORT` where nodes report (default: no node can join)")
-	f.StringVar(&put.JoinAuth, "join-auth", "", "how nodes authenticate: `munge` or slurm")
-	f.StringVar(&join, "join-secret-file", "", "`FILE` with munge.key or slurm.key")
+	f.StringVar(&put.JoinAuth, "join-auth", "", "how nodes authenticate: `munge`, slurm or token")
+	f.StringVar(&join, "join-secret-file", "", "`FILE` with munge.key, slurm.key or the token of Ray")
 	reasonFlag(c, &put.Reason)
 	return c
 }
@@ -86,6 +90,9 @@ func (a *app) readCluster(put *api.ClusterPut, token, join, ca string) (err erro
 		if put.JoinSecret, err = a.readSecret(join); err != nil {
 			return err
 		}
+	}
+	if put.Backend == "ray" { // as Ray reads it
+		put.JoinSecret = bytes.TrimSpace(put.JoinSecret)
 	}
 	return a.readSecretLine(token, &put.Token)
 }

@@ -1,0 +1,79 @@
+package ray
+
+import (
+	"bytes"
+	"context"
+	"regexp"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/cluster"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// nodeName is the form of the names that nodes join with.
+var nodeName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,62}$`)
+
+// Cluster is one cluster of Ray.
+type Cluster struct {
+	record broker.Cluster
+	token  []byte // of the nodes
+	rest   *rest
+}
+
+// New returns the adapter of a cluster. It opens no connection.
+func New(c broker.Cluster, a cluster.Access) cluster.Adapter {
+	return &Cluster{record: c, token: a.JoinSecret, rest: newREST(c, a.Token)}
+}
+
+// Join implements cluster.Adapter: it returns the token that all members share. Code:
+// cluster_unprotected, and those of Membership.
+func (c *Cluster) Join(ctx context.Context, node string, _ time.Time) (taskcatalog.ClusterJoin, error) {
+	if err := c.named(node); err != nil {
+		return taskcatalog.ClusterJoin{}, err
+	}
+	if len(c.token) == 0 {
+		return taskcatalog.ClusterJoin{}, broker.Errorf(broker.Refused, "cluster_join_unset",
+			"no node can join cluster %s: no join secret is stored with it (set it: hostler help cluster set)", c.record.Name)
+	}
+	if err := c.rest.protected(ctx); err != nil {
+		return taskcatalog.ClusterJoin{}, err
+	}
+	return taskcatalog.ClusterJoin{Node: node, Controller: c.record.Controller, Auth: c.record.JoinAuth, Key: bytes.Clone(c.token)}, nil
+}
+
+// Membership implements cluster.Adapter.
+func (c *Cluster) Membership(ctx context.Context, node string) (cluster.Membership, error) {
+	if err := c.named(node); err != nil {
+		return cluster.Membership{}, err
+	}
+	a, err := c.rest.alive(ctx, node)
+	if err != nil {
+		return cluster.Membership{}, err
+	}
+	return judge(a, node), nil
+}
+
+// Drain implements cluster.Adapter. It gives no order: the dashboard takes none, and the node gives it
+// itself.
+func (c *Cluster) Drain(_ context.Context, node, _ string) error { return c.named(node) }
+
+// Remove implements cluster.Adapter. Ray forgets its dead nodes by itself, and no other can be removed.
+func (c *Cluster) Remove(ctx context.Context, node string) error {
+	is, err := c.Membership(ctx, node)
+	if err == nil && is.State != cluster.Absent {
+		err = broker.Errorf(broker.Refused, "cluster_refused", "cannot remove %s of cluster %s: the cluster says %s of it (%s), and Ray forgets "+
+			"a node only when its processes have ended (run ray.node.leave on the node)", node, c.record.Name, is.State, is.Words)
+	}
+	return err
+}
+
+// named refuses a name that no node joins with. Code: cluster_node_invalid.
+func (c *Cluster) named(node string) error {
+	if !nodeName.MatchString(node) {
+		return broker.Errorf(broker.Invalid, "cluster_node_invalid",
+			"cannot ask cluster %s about %q: that is no plain name of one node (give the machine a host name of a-z, 0-9, '.' and '-')",
+			c.record.Name, taskcatalog.Clean(node, 64))
+	}
+	return nil
+}
