@@ -21,16 +21,21 @@ import (
 // clusterNode is what a kind of cluster has on its nodes.
 type clusterNode struct {
 	program string // what makes the node a member, for people
+	// environment: the program is in a Python environment, which the join names.
+	environment bool
 	// look reports whether what join put in place is there, and the program runs.
 	look func(ctx context.Context, s *Step) (Proof, bool, error)
 	join func(ctx context.Context, s *Step, c *taskcatalog.ClusterJoin) (Proof, error)
+	// drain has the node itself tell the cluster to give it no further work; nil: the broker does that.
+	drain func(ctx context.Context, s *Step, id string) error
 	// end ends the program and removes what join put in place. It returns what then holds, for people.
 	end func(ctx context.Context, s *Step) (string, error)
 }
 
 // clusterNodes has a line and a file each kind of cluster.
 var clusterNodes = map[string]clusterNode{
-	"slurm": {"slurmd", lookSlurm, joinSlurm, endSlurm},
+	"ray":   {program: "Ray", environment: true, look: lookRay, join: joinRay, drain: drainRay, end: endRay},
+	"slurm": {program: "slurmd", look: lookSlurm, join: joinSlurm, end: endSlurm},
 }
 
 // joinNode is the form of a node's name in a cluster: nothing that a file of a unit would expand, quote
@@ -40,9 +45,14 @@ var joinNode = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,62}$`)
 // checkCluster judges a planned join or leave.
 func checkCluster(s *taskcatalog.PlannedStep) error {
 	backend, _ := s.With["cluster"].Literal.(string)
-	if _, known := clusterNodes[backend]; !known {
+	on, known := clusterNodes[backend]
+	_, has := s.With["environment"]
+	switch {
+	case !known:
 		return fmt.Errorf("is for a cluster of %s, and this agent knows %s alone",
 			taskcatalog.Clean(backend, 32), strings.Join(slices.Sorted(maps.Keys(clusterNodes)), " and "))
+	case s.Kind == "cluster.join" && has != on.environment:
+		return fmt.Errorf("joins a cluster of %s, and the argument environment is for Ray alone, which needs it", backend)
 	}
 	return nil
 }

@@ -20,20 +20,10 @@ const leavePause = 15 * time.Second
 // off. A program that still runs could come back to the cluster, so the broker is asked once more at the
 // end.
 func leave(ctx context.Context, s *Step) (Proof, error) {
-	for {
-		is, err := askCluster(ctx, s)
-		if err != nil {
-			return Proof{}, err
-		}
-		if is.State == taskcatalog.ClusterAbsent {
-			break
-		}
-		s.Progress(0, "waits for the cluster: "+clusterSays(s, is))
-		if err := host.Wait(ctx, leavePause); err != nil {
-			return Proof{}, fmt.Errorf("%s: %w", clusterSays(s, is), err)
-		}
-	}
 	on := clusterNodes[s.Args.Text("cluster")]
+	if err := letGo(ctx, s, on); err != nil {
+		return Proof{}, err
+	}
 	s.Progress(80, "stops "+on.program)
 	ended, err := on.end(ctx, s)
 	if err != nil {
@@ -47,6 +37,32 @@ func leave(ctx context.Context, s *Step) (Proof, error) {
 		return Proof{}, err
 	}
 	return Proof{Message: clusterSays(s, is) + "; " + ended}, nil
+}
+
+// letGo returns when the cluster says that it has no such node. Where the node itself has to tell the
+// cluster to give it no further work, it does so once for each id that the cluster has of it.
+func letGo(ctx context.Context, s *Step, on clusterNode) error {
+	told := ""
+	for {
+		is, err := askCluster(ctx, s)
+		if err != nil || is.State == taskcatalog.ClusterAbsent {
+			return err
+		}
+		if on.drain != nil && is.State == taskcatalog.ClusterMember && (told == "" || is.ID != told) {
+			if err := on.drain(ctx, s, is.ID); err != nil {
+				return err
+			}
+			told = is.ID
+		}
+		says := clusterSays(s, is)
+		if told != "" {
+			says += ", and the node has told it to give no further work"
+		}
+		s.Progress(0, "waits for the cluster: "+says)
+		if err := host.Wait(ctx, leavePause); err != nil {
+			return fmt.Errorf("%s: %w", says, err)
+		}
+	}
 }
 
 // endUnit stops a unit, looks whether it has ended, and keeps it from the next start of the machine. A

@@ -152,7 +152,7 @@ func TestALeaveFails(t *testing.T) {
 		t.Errorf("through a link: %v", err)
 	}
 	k, _ := Lookup("cluster.leave")
-	if err := k.Check(planned(t, `{"id":"leave","kind":"cluster.leave","with":{"cluster":"ray","name":"lab"}}`)); err == nil {
-		t.Error("a cluster of Ray is left")
+	if err := k.Check(planned(t, `{"id":"leave","kind":"cluster.leave","with":{"cluster":"lsf","name":"lab"}}`)); err == nil {
+		t.Error("a cluster of LSF is left")
 	}
 }
