@@ -30,6 +30,7 @@ type Node struct {
 	Hostname     string
 	Site         string // empty for a node without a site
 	SKU          string
+	Place        NodePlace
 	Status       NodeStatus
 	StatusReason string
 	TurnoverOwed bool   // nothing leads to active while it is set

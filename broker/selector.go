@@ -62,9 +62,9 @@ func (s Selector) String() string {
 }
 
 // Matches reports whether the selector selects a node. A reference matches only a whole id; a
-// caller resolves other references first. A term's key is site, status, sku or hostname, a label,
-// or a fact that the node reported. Reported values count for fact keys only, so that a node
-// cannot invent a label.
+// caller resolves other references first. A term's key is site, status, sku or hostname, a part of
+// the node's place, a label, or a fact that the node reported. Reported values count for fact keys
+// only, so that a node cannot invent a label.
 func (s Selector) Matches(n Node) bool {
 	if n.Status == Deleted {
 		return false
@@ -80,10 +80,14 @@ func (s Selector) Matches(n Node) bool {
 	return true
 }
 
-// Trait is the value that a selector's term is compared with: see Matches.
+// Trait is the value that a selector's term is compared with: see Matches. A label with the name of
+// a part of the place counts where that part is not known.
 func Trait(n Node, key string) (value string, ok bool) {
 	own := map[string]string{"site": n.Site, "status": string(n.Status), "sku": n.SKU, "hostname": n.Hostname}
 	if value, ok = own[key]; ok {
+		return value, true
+	}
+	if value, _ = n.Place.At(key); value != "" {
 		return value, true
 	}
 	if value, ok = n.Labels[key]; !ok && taskcatalog.FactKey(key) {

@@ -19,6 +19,16 @@ func TestASelectorMeansWhatItSays(t *testing.T) {
 			t.Errorf("%q matches: %t", text, !want)
 		}
 	}
+	n.Place = NodePlace{Zone: "az1", Rack: "c07", Unit: 12, Domain: "feed-a"}
+	n.Labels["row"] = "of the label"
+	for text, want := range map[string]bool{
+		"rack=c07,unit=12": true, "domain=feed-a,zone=az1": true, "rack=b12": false, "unit=13": false, "row=of the label": true,
+		"room=": false, "row=": false,
+	} {
+		if s, err := ParseSelector(text); err != nil || s.Matches(n) != want {
+			t.Errorf("%q matches a placed node: %t, %v", text, !want, err)
+		}
+	}
 	gone := n
 	gone.Status = Deleted
 	if s, _ := ParseSelector("all"); s.Matches(gone) {

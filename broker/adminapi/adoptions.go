@@ -63,7 +63,9 @@ func (a *API) planAdoption(ctx context.Context, in *planAdoptionInput) (*api.Onb
 	}
 	out.SKUID, out.Nodes = in.Body.SKUID, []api.OnboardingMachine{}
 	for _, s := range o.states {
-		out.Machines = append(out.Machines, api.AdoptedMachine{SystemID: s.Adopts, SKUID: s.SKU.ID, Hostname: s.Hostname})
+		out.Machines = append(out.Machines, api.AdoptedMachine{
+			SystemID: s.Adopts, SKUID: s.SKU.ID, Hostname: s.Hostname, Place: api.Place(s.Place),
+		})
 	}
 	return out, nil
 }
@@ -83,7 +85,7 @@ func (a *API) adoptions(ctx context.Context, b api.AdoptionBatch) (o orders, err
 			}
 		}
 		s, locks, err := onboarding.NewAdoption(o.site, o.profile, skus[id],
-			onboarding.AdoptionRequest{SystemID: m.SystemID, Hostname: m.Hostname})
+			onboarding.AdoptionRequest{SystemID: m.SystemID, Hostname: m.Hostname, Place: broker.NodePlace(m.Place)})
 		if err != nil {
 			return o, err
 		}

@@ -19,6 +19,14 @@ func (r *rack) deployed(n int, hostname string) string {
 	return r.region.Arrange(maassim.Arranged{Hostname: hostname, Hardware: maassim.Box(n), Status: maassim.Deployed, Owner: "admin", Series: "ubuntu/noble", PowerOn: true})
 }
 
+// deployedIn is deployed, in a zone of MAAS.
+func (r *rack) deployedIn(n int, hostname, zone string) string {
+	r.t.Helper()
+	return r.region.Arrange(maassim.Arranged{
+		Hostname: hostname, Hardware: maassim.Box(n), Status: maassim.Deployed, Owner: "admin", Series: "ubuntu/noble", PowerOn: true, Zone: zone,
+	})
+}
+
 func (r *rack) adopt(m api.AdoptedMachine) api.Onboarding {
 	r.t.Helper()
 	return servertest.Must[api.Onboarding](r.t, r.Broker, http.MethodPost, "/adoptions", api.AdoptionStart{SiteID: "dc1", AdoptedMachine: m, Reason: "brownfield"})

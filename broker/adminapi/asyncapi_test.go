@@ -98,7 +98,7 @@ func channelSchemas(t *testing.T, channel string) map[string][]*validator.Schema
 
 // eventConstants are the types of events that are not of a run or a hold, by their constants.
 var eventConstants = map[string]string{
-	"NodeStatusEvent": store.NodeStatusEvent, "AvailabilityEvent": store.AvailabilityEvent, "IdentityConflictEvent": store.IdentityConflictEvent, "CertificateDeniedEvent": store.CertificateDeniedEvent,
+	"NodeStatusEvent": store.NodeStatusEvent, "AvailabilityEvent": store.AvailabilityEvent, "PlaceEvent": store.PlaceEvent, "IdentityConflictEvent": store.IdentityConflictEvent, "CertificateDeniedEvent": store.CertificateDeniedEvent,
 	"DriftDetectedEvent": store.DriftDetectedEvent, "DriftResolvedEvent": store.DriftResolvedEvent, "ForceReleasedEvent": store.ForceReleasedEvent,
 	"ReconcileStoppedEvent": store.ReconcileStoppedEvent, "ReconcileResumedEvent": store.ReconcileResumedEvent,
 	"SilentEvent": store.SilentEvent, "HeardEvent": store.HeardEvent, "ProfilesStoppedEvent": store.ProfilesStoppedEvent,

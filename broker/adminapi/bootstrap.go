@@ -57,6 +57,9 @@ func (a *API) createNode(ctx context.Context, in *createNodeInput) (*api.NodeBoo
 	if err := checkLabels(c.Labels); err != nil {
 		return nil, err
 	}
+	if err := broker.NodePlace(c.Place).Check(); err != nil {
+		return nil, err
+	}
 	if err := a.checkSiteName(ctx, c.Site); err != nil {
 		return nil, err
 	}
@@ -72,7 +75,8 @@ func (a *API) createNode(ctx context.Context, in *createNodeInput) (*api.NodeBoo
 	}
 	n, err := a.c.DB.CreateNode(ctx, who.actor(), store.NewNode{
 		ID: pki.NewNodeID(rand.Reader), Hostname: c.Hostname, Site: c.Site, SKU: c.SKU, Bootstrap: c.Bootstrap,
-		MAASSystemID: c.MAASSystemID, Labels: c.Labels, TokenHash: pki.HashToken(token.Reveal()), TokenExpires: boot.ExpiresAt,
+		MAASSystemID: c.MAASSystemID, Labels: c.Labels, Place: broker.NodePlace(c.Place),
+		TokenHash: pki.HashToken(token.Reveal()), TokenExpires: boot.ExpiresAt,
 	})
 	if err != nil {
 		return nil, err

@@ -57,6 +57,14 @@ func nodeResource(n broker.Node, c store.NodeColumns, gpus int) api.Node {
 		EnrolledAt: n.EnrolledAt, LastAgentContactAt: n.LastAgentContactAt, CertNotAfter: n.CertNotAfter,
 		CreatedAt: n.CreatedAt, UpdatedAt: n.UpdatedAt,
 		Serial: c.Serial, Host: c.Host, IPMIIP: c.BMC, PXEMAC: c.PXEMAC, GPUsTotal: gpus, SiteID: c.SiteID, RegionCode: c.Region,
-		Rack: n.Labels["rack"], AllocationID: c.AllocationID, Tenant: c.Tenant, Image: c.Image,
+		Zone: partOf(n, "zone"), Room: partOf(n, "room"), Row: partOf(n, "row"), Rack: partOf(n, "rack"),
+		Unit: n.Place.Unit, Domain: partOf(n, "domain"),
+		AllocationID: c.AllocationID, Tenant: c.Tenant, Image: c.Image,
 	}
+}
+
+// partOf is a part of a node's place as selectors see it.
+func partOf(n broker.Node, level string) string {
+	word, _ := broker.Trait(n, level)
+	return word
 }

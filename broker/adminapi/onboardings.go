@@ -97,7 +97,9 @@ func (a *API) planOnboarding(ctx context.Context, in *planOnboardingInput) (*api
 	}
 	out.SKUID = b.SKUID
 	for _, s := range o.states {
-		out.Nodes = append(out.Nodes, api.OnboardingMachine{Hostname: s.Hostname, IPMIIP: s.IPMIIP, PXEMAC: s.PXEMAC})
+		out.Nodes = append(out.Nodes, api.OnboardingMachine{
+			Hostname: s.Hostname, IPMIIP: s.IPMIIP, PXEMAC: s.PXEMAC, Place: api.Place(s.Place),
+		})
 	}
 	return out, nil
 }
@@ -140,7 +142,9 @@ func (a *API) orders(ctx context.Context, site, profile, sku, reason string, mac
 		return o, err
 	}
 	for _, m := range machines {
-		s, locks, err := onboarding.New(o.site, o.profile, k, onboarding.Request{Hostname: m.Hostname, IPMIIP: m.IPMIIP, PXEMAC: m.PXEMAC})
+		s, locks, err := onboarding.New(o.site, o.profile, k, onboarding.Request{
+			Hostname: m.Hostname, IPMIIP: m.IPMIIP, PXEMAC: m.PXEMAC, Place: broker.NodePlace(m.Place),
+		})
 		if err != nil {
 			return o, err
 		}

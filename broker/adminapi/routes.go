@@ -43,6 +43,8 @@ var routes = []route{
 	{post, "/nodes", operator, "create-node", "create a node", jsonRoute((*API).createNode)},
 	{get, "/nodes/{node}", viewer, "show-node", "show a node", jsonRoute((*API).showNode)},
 	{put, "/nodes/{node}/labels", operator, "label-node", "label a node", jsonRoute((*API).labelNode)},
+	{edit, "/nodes/{node}/place", operator, "place-node", "change where a node stands", jsonRoute((*API).placeNode)},
+	{put, "/node-places", operator, "place-nodes", "change where many nodes stand, all or none", jsonRoute((*API).placeNodes)},
 	{post, "/nodes/{node}/actions/{action}", operator, "act-on-node", "drain, resume, quarantine, activate, retire or remove a node", jsonRoute((*API).actOnNode)},
 	{get, "/nodes/{node}/facts", viewer, "show-facts", "show a node's hardware facts", jsonRoute((*API).showFacts)},
 	{get, "/nodes/{node}/devices", viewer, "list-devices", "list a node's expected and reported devices", jsonRoute((*API).listDevices)},

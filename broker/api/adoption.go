@@ -5,6 +5,7 @@ type AdoptedMachine struct {
 	SystemID string `json:"system_id" minLength:"1" maxLength:"64" doc:"the machine's system id in MAAS"`
 	SKUID    string `json:"sku_id,omitempty" maxLength:"63" doc:"SKU that the machine is compared with; left out: no comparison"`
 	Hostname string `json:"hostname,omitempty" maxLength:"253" doc:"hostname that the machine must have in MAAS; left out: any hostname"`
+	Place
 }
 
 // AdoptionStart asks the broker to bind one deployed machine to a node. Adoption reads from MAAS

@@ -25,7 +25,12 @@ type Node struct {
 	GPUsTotal    int    `json:"gpus_total" doc:"number of GPUs of the node's SKU"`
 	SiteID       string `json:"site_id" doc:"empty: the site has no record"`
 	RegionCode   string `json:"region_code" doc:"region of the node's site"`
-	Rack         string `json:"rack" doc:"the label rack"`
+	Zone         string `json:"zone" doc:"availability zone; this part of the place, and each of the next five, is empty or 0 if it is not known. The label of that name counts where the part is not known"`
+	Room         string `json:"room"`
+	Row          string `json:"row"`
+	Rack         string `json:"rack"`
+	Unit         int    `json:"unit" doc:"lowest rack unit of the machine, from 1"`
+	Domain       string `json:"domain" doc:"failure domain"`
 	AllocationID string `json:"allocation_id" doc:"newest allocation whose user may be on the node; empty: none"`
 	Tenant       string `json:"tenant" doc:"tenant of that allocation; empty: none, or not given"`
 	Image        string `json:"image" doc:"image that MAAS installed for the present enrolment; empty: not known"`
@@ -76,16 +81,17 @@ type NodeList struct {
 
 // NodeCreate asks for a node record and the data that the machine needs to enrol.
 type NodeCreate struct {
-	Hostname     string            `json:"hostname" minLength:"1" maxLength:"253"`
-	Site         string            `json:"site,omitempty" maxLength:"63"`
-	SKU          string            `json:"sku,omitempty" maxLength:"63"`
-	Bootstrap    string            `json:"bootstrap,omitempty" enum:"cloud-init,command" default:"cloud-init"`
-	MAASSystemID string            `json:"maas_system_id,omitempty" maxLength:"64"`
-	Labels       map[string]string `json:"labels,omitempty"`
-	TTLSeconds   int64             `json:"ttl_seconds,omitzero" minimum:"60" maximum:"2592000" doc:"lifetime of the enrolment token; default 24 h"`
-	PackageURLs  []string          `json:"package_urls,omitempty" maxItems:"8" doc:"further URLs of the agent package, besides the broker"`
-	Arch         string            `json:"arch,omitempty" enum:"amd64,arm64" default:"amd64"`
-	Reason       string            `json:"reason,omitempty" maxLength:"500"`
+	Hostname     string `json:"hostname" minLength:"1" maxLength:"253"`
+	Site         string `json:"site,omitempty" maxLength:"63"`
+	SKU          string `json:"sku,omitempty" maxLength:"63"`
+	Bootstrap    string `json:"bootstrap,omitempty" enum:"cloud-init,command" default:"cloud-init"`
+	MAASSystemID string `json:"maas_system_id,omitempty" maxLength:"64"`
+	Place
+	Labels      map[string]string `json:"labels,omitempty"`
+	TTLSeconds  int64             `json:"ttl_seconds,omitzero" minimum:"60" maximum:"2592000" doc:"lifetime of the enrolment token; default 24 h"`
+	PackageURLs []string          `json:"package_urls,omitempty" maxItems:"8" doc:"further URLs of the agent package, besides the broker"`
+	Arch        string            `json:"arch,omitempty" enum:"amd64,arm64" default:"amd64"`
+	Reason      string            `json:"reason,omitempty" maxLength:"500"`
 }
 
 // NodeBootstrap is the data that the machine is given to enrol. Token, CloudConfig and Command are

@@ -7,6 +7,7 @@ type OnboardingMachine struct {
 	Hostname string `json:"hostname" minLength:"1" maxLength:"253"`
 	IPMIIP   string `json:"ipmi_ip" minLength:"1" maxLength:"64" doc:"address of the machine's BMC"`
 	PXEMAC   string `json:"pxe_mac,omitempty" maxLength:"17" doc:"MAC address of the boot interface, if known"`
+	Place
 }
 
 // OnboardingStart asks the broker to bring one machine from its BMC to an active node.

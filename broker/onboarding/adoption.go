@@ -25,6 +25,7 @@ const AdoptionKind = broker.AdoptionKind
 type AdoptionRequest struct {
 	SystemID string
 	Hostname string // empty: taken from MAAS; otherwise MAAS must have the same hostname
+	Place    broker.NodePlace
 }
 
 // NewAdoption returns the first state of a run and the locks that the run needs. A SKU without an
@@ -37,6 +38,9 @@ func NewAdoption(site broker.Site, profile broker.Profile, sku broker.SKU, req A
 	hostname, ok := "", true
 	if req.Hostname != "" {
 		hostname, ok = broker.CanonicalHostname(req.Hostname)
+	}
+	if err := req.Place.Check(); err != nil {
+		return bad("machine %s: %s", taskcatalog.Clean(req.SystemID, 64), broker.AsError(err).Message)
 	}
 	switch {
 	case !maas.SystemIDForm.MatchString(req.SystemID):
@@ -55,7 +59,7 @@ func NewAdoption(site broker.Site, profile broker.Profile, sku broker.SKU, req A
 	s := Onboarding{
 		SiteID: site.ID, Site: site.Name, ProfileID: profile.ID, Profile: profile.Name,
 		Policy: site.PolicyOf(profile).MachinePolicy, SKU: sku,
-		Hostname: hostname, Adopts: req.SystemID,
+		Hostname: hostname, Adopts: req.SystemID, Place: req.Place,
 	}
 	locks := []string{"machine/" + s.Site + "/" + s.Adopts}
 	if hostname != "" {
@@ -112,10 +116,23 @@ func (c *Chains) findDeployed(ctx context.Context, r *run) error {
 		s.warn("machine " + at.displayName() + " is locked in MAAS: unlock it there before its node is reimaged or decommissioned")
 	}
 	s.SystemID, s.Owner, s.IPMIIP = m.SystemID, m.Owner, taskcatalog.Clean(bmcs[m.SystemID], 64)
+	if s.Place.Zone == "" {
+		s.Place.Zone = zoneOf(m)
+	}
 	r.Lock("hostname/" + s.Site + "/" + s.Hostname)
 	r.Note(map[string]string{"system_id": m.SystemID, "owner": m.Owner}, "machine %s is %s, owned by %s", at.displayName(),
 		taskcatalog.Clean(m.StatusName, 64), taskcatalog.Clean(m.Owner, 64))
 	return nil
+}
+
+// zoneOf returns the zone of a machine in MAAS; empty: the machine is in the zone that MAAS gives to all
+// machines, or the zone's name is no word of a place.
+func zoneOf(m maas.Machine) string {
+	zone := strings.ToLower(m.Zone.Name)
+	if zone == "default" || !broker.PlaceWord.MatchString(zone) {
+		return ""
+	}
+	return zone
 }
 
 // unknown is the failure of a machine that MAAS has no record of.
@@ -231,7 +248,7 @@ func (c *Chains) bindNode(ctx context.Context, r *run) error {
 	s := &r.State
 	id, err := c.Nodes.Prepare(ctx, NewNode{
 		RunID: r.ID, Site: s.Site, Hostname: s.Hostname, SKU: s.SKU.ID, MAASSystemID: s.SystemID, Disks: s.Disks,
-		RequestedBy: r.RequestedBy, ByCommand: true,
+		Place: s.Place, RequestedBy: r.RequestedBy, ByCommand: true,
 	})
 	if err != nil {
 		return storeFault(err)

@@ -40,6 +40,7 @@ type NewNode struct {
 	MAASSystemID               string
 	Disks                      []Device // as found by MAAS's commissioning: the disks that the node must have
 	RequestedBy                string
+	Place                      broker.NodePlace
 	ByCommand                  bool // a running machine, on which an operator runs the install command
 }
 
@@ -69,7 +70,7 @@ func (c *Chains) renderCloudInit(ctx context.Context, r *run) error {
 	s := &r.State
 	id, err := c.Nodes.Prepare(ctx, NewNode{
 		NodeID: s.NodeID, RunID: r.ID, Site: s.Site, Hostname: s.Hostname, SKU: s.SKU.ID, MAASSystemID: s.SystemID, Disks: s.Disks,
-		RequestedBy: r.RequestedBy,
+		Place: s.Place, RequestedBy: r.RequestedBy,
 	})
 	if err != nil {
 		return storeFault(err)

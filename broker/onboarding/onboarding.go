@@ -35,6 +35,7 @@ type Onboarding struct {
 	Hostname  string               `json:"hostname"`
 	IPMIIP    string               `json:"ipmi_ip"`
 	PXEMAC    string               `json:"pxe_mac,omitempty"`
+	Place     broker.NodePlace     `json:"place,omitzero"`
 	Adopts    string               `json:"adopts,omitempty"` // system_id of the deployed machine that an adoption is for
 	// Keeps is the status in which the node stays while its machine is redeployed, because the
 	// turnover that has the node lets it in later. Empty: the node is enrolling, and the last stage
@@ -104,6 +105,7 @@ type Request struct {
 	Hostname string
 	IPMIIP   string
 	PXEMAC   string // optional
+	Place    broker.NodePlace
 }
 
 // New returns the first state of a run and the locks that the run needs. Codes: onboarding_invalid,
@@ -128,6 +130,9 @@ func New(site broker.Site, profile broker.Profile, sku broker.SKU, req Request) 
 		}
 		mac = m.String()
 	}
+	if err := req.Place.Check(); err != nil {
+		return bad("%s: %s", hostname, broker.AsError(err).Message)
+	}
 	switch {
 	case profile.SiteID != site.ID:
 		return bad("site %s has no profile %s", site.Name, profile.Name)
@@ -143,7 +148,7 @@ func New(site broker.Site, profile broker.Profile, sku broker.SKU, req Request) 
 	s := Onboarding{
 		SiteID: site.ID, Site: site.Name, ProfileID: profile.ID, Profile: profile.Name,
 		Policy: site.PolicyOf(profile).MachinePolicy, SKU: sku,
-		Hostname: hostname, IPMIIP: ip.Unmap().String(), PXEMAC: mac,
+		Hostname: hostname, IPMIIP: ip.Unmap().String(), PXEMAC: mac, Place: req.Place,
 	}
 	return s, []string{"hostname/" + s.Site + "/" + s.Hostname, "ipmi/" + s.Site + "/" + s.IPMIIP}, nil
 }

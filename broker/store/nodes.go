@@ -21,6 +21,7 @@ type NewNode struct {
 	MAASSystemID            string
 	MadeByRun               string // empty: a person made the node
 	Labels                  map[string]string
+	Place                   broker.NodePlace
 	Disks                   []broker.Device // found by MAAS's commissioning; nil: not known
 	TokenHash               string
 	TokenExpires            time.Time
@@ -40,15 +41,16 @@ type NodeFilter struct {
 	Limit   int    // 0: all
 }
 
-const nodeColumns = `id, hostname, site, sku, status, status_reason, turnover_owed, epoch, bootstrap, maas_system_id,
+const nodeColumns = `id, hostname, site, sku, place_zone, place_room, place_row, place_rack, place_unit, place_domain, status, status_reason, turnover_owed, epoch, bootstrap, maas_system_id,
 	labels, task_types, capabilities, agent_version, report_digest, trust_version, baseline_digest,
 	resolver_wanted, resolver_want, resolver_digest, resolver_before,
 	enrolled_at, identity_since, last_contact_at, cert_not_after, created_at, updated_at`
 
 func scanNode(row sqlkit.Row) (broker.Node, error) {
 	var n broker.Node
-	err := row.Scan(&n.ID, &n.Hostname, &n.Site, &n.SKU, &n.Status, &n.StatusReason, &n.TurnoverOwed, &n.Epoch, &n.Bootstrap,
-		&n.MAASSystemID,
+	err := row.Scan(&n.ID, &n.Hostname, &n.Site, &n.SKU,
+		&n.Place.Zone, &n.Place.Room, &n.Place.Row, &n.Place.Rack, &n.Place.Unit, &n.Place.Domain,
+		&n.Status, &n.StatusReason, &n.TurnoverOwed, &n.Epoch, &n.Bootstrap, &n.MAASSystemID,
 		sqlkit.ScanJSON(&n.Labels), sqlkit.ScanJSON(&n.TaskTypes), sqlkit.ScanJSON(&n.Capabilities), &n.AgentVersion, &n.ReportDigest,
 		&n.TrustVersion, &n.BaselineDigest,
 		&n.ResolverWanted, &n.ResolverWant, &n.ResolverDigest, &n.ResolverBefore,
@@ -94,10 +96,12 @@ func (t *tx) createNode(ctx context.Context, actor broker.Actor, n NewNode) (mad
 		n.Labels = map[string]string{}
 	}
 	if _, err := t.ExecContext(ctx,
-		`INSERT INTO nodes (id, hostname, site, sku, status, bootstrap, maas_system_id, made_by_run, labels, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
+		`INSERT INTO nodes (id, hostname, site, sku, status, bootstrap, maas_system_id, made_by_run, labels, created_at, updated_at,
+			place_zone, place_room, place_row, place_rack, place_unit, place_domain)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)`,
 		n.ID, n.Hostname, n.Site, n.SKU, string(broker.BootstrapIssued), n.Bootstrap, n.MAASSystemID, n.MadeByRun, sqlkit.JSON(n.Labels),
-		sqlkit.Micros(t.now), sqlkit.Micros(t.now)); err != nil {
+		sqlkit.Micros(t.now), sqlkit.Micros(t.now), n.Place.Zone, n.Place.Room, n.Place.Row, n.Place.Rack, n.Place.Unit,
+		n.Place.Domain); err != nil {
 		return made, err
 	}
 	if err := t.saveOnboarded(ctx, n.ID, n.MadeByRun); err != nil {

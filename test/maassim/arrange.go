@@ -14,7 +14,7 @@ type Arranged struct {
 	Status             Status
 	Previous           Status // the status after tests, rescue mode and the like
 	Owner              string
-	Pool               string
+	Pool, Zone         string // empty: default
 	Annotations        map[string]string
 	Series             string // the installed system, such as ubuntu/jammy
 	HWSync             bool
@@ -45,6 +45,9 @@ func (r *Region) Arrange(a Arranged) string {
 	m.discover(h)
 	m.commissioned = !a.Uncommissioned
 	m.status, m.previous, m.owner, m.locked = a.Status, a.Previous, a.Owner, a.Locked
+	if a.Zone != "" {
+		m.zone = poolBody{Name: a.Zone, ID: 2, ResourceURI: "/MAAS/api/2.0/zones/" + a.Zone + "/"}
+	}
 	maps.Copy(m.annotations, a.Annotations)
 	if a.Pool != "" {
 		m.pool, _ = r.poolID(a.Pool, true)

@@ -141,7 +141,7 @@ func (m *machine) body() machineBody {
 		Status: m.status, StatusName: m.status.String(), StatusAction: ptr(""),
 		OwnerData: m.annotations, Annotations: m.annotations, Locked: m.locked, Netboot: true, Ephemeral: m.ephemeral,
 		Pool:     r.poolNamed(m.pool).body(),
-		Zone:     zone,
+		Zone:     m.zone,
 		Domain:   domainBody{Authoritative: true, IsDefault: true, Name: "maas", ResourceURI: "/MAAS/api/2.0/domains/0/"},
 		TagNames: []string{}, NodeTypeName: "Machine", ResourceURI: "/MAAS/api/2.0/machines/" + m.systemID + "/",
 		PowerType: m.powerType, PowerState: m.powerState, OSystem: m.osystem, DistroSeries: m.series, HWEKernel: m.kernel,

@@ -17,7 +17,7 @@ var filters = map[string]func(m *machine, want string) bool{
 	"power_state": func(m *machine, want string) bool { return m.powerState == want },
 	"status":      func(m *machine, want string) bool { return statuses[m.status].filter == want },
 	"domain":      func(_ *machine, want string) bool { return want == "maas" },
-	"zone":        func(_ *machine, want string) bool { return want == zone.Name },
+	"zone":        func(m *machine, want string) bool { return want == m.zone.Name },
 	"arch":        func(m *machine, want string) bool { return strings.HasPrefix(m.architecture, want) },
 	"pool":        func(m *machine, want string) bool { return m.region.poolNamed(m.pool).name == want },
 	"mac_address": func(m *machine, want string) bool { return findInterface(m.interfaces, want) != nil },

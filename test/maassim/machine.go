@@ -25,6 +25,7 @@ type machine struct {
 	annotations      map[string]string
 	pool             int
 	locked           bool
+	zone             poolBody
 	commissioned     bool
 	errorDescription string
 
@@ -55,7 +56,7 @@ type machine struct {
 func (r *Region) newMachine(hostname string) *machine {
 	m := &machine{
 		region: r, id: r.id("machine"), systemID: r.systemID(), hostname: hostname, architecture: "amd64/generic",
-		powerParams: map[string][]string{}, powerState: "unknown", annotations: map[string]string{}, testing: true,
+		powerParams: map[string][]string{}, powerState: "unknown", annotations: map[string]string{}, testing: true, zone: zone,
 		results: map[string]int{},
 	}
 	if m.hostname == "" {

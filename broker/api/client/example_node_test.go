@@ -51,6 +51,25 @@ func ExampleClient_Nodes() {
 	// Output: dc1 gpu-02
 }
 
+// Many nodes are placed together: all, or none.
+func ExampleClient_PlaceNodes() {
+	machine("gpu-08")
+	machine("gpu-09")
+	ctx, c, rack, unit := context.Background(), connect(), "c07", 12
+	r, err := c.PlaceNodes(ctx, api.NodePlaces{Items: []api.NodePlace{
+		{Node: "gpu-08", PlaceChange: api.PlaceChange{Rack: &rack}}, {Node: "gpu-09", PlaceChange: api.PlaceChange{Rack: &rack}},
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	n, err := c.PlaceNode(ctx, "gpu-09", api.NodePlaceChange{PlaceChange: api.PlaceChange{Unit: &unit}, Reason: "survey"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(r.Changed, n.Rack, n.Unit)
+	// Output: 2 c07 12
+}
+
 // A machine that no MAAS brought up enrols with the command that CreateNode answers.
 func ExampleClient_CreateNode() {
 	made, err := connect().CreateNode(context.Background(), api.NodeCreate{Hostname: "gpu-03", Site: "dc1", Bootstrap: "command", Reason: "new"})

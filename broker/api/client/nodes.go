@@ -64,6 +64,16 @@ func (c *Client) SetLabels(ctx context.Context, ref string, l api.Labels) (*api.
 	return submit[api.Node](ctx, c, http.MethodPut, at("nodes", ref, "labels"), l)
 }
 
+// PlaceNode changes where a node stands. Parts that are nil stay.
+func (c *Client) PlaceNode(ctx context.Context, ref string, p api.NodePlaceChange) (*api.Node, error) {
+	return submit[api.Node](ctx, c, http.MethodPatch, at("nodes", ref, "place"), p)
+}
+
+// PlaceNodes changes where many nodes stand: all, or none.
+func (c *Client) PlaceNodes(ctx context.Context, p api.NodePlaces) (*api.NodePlacesResult, error) {
+	return submit[api.NodePlacesResult](ctx, c, http.MethodPut, at("node-places"), p)
+}
+
 // Act asks for a change of status: drain, resume, quarantine, activate,
 // retire or remove.
 func (c *Client) Act(ctx context.Context, ref, action string, a api.NodeAction) (*api.NodeActionResult, error) {

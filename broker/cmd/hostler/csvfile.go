@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hostler/hostler/broker"
@@ -16,7 +17,7 @@ import (
 func plainText(raw []byte) []byte { return bytes.TrimPrefix(raw, []byte("\xef\xbb\xbf")) }
 
 // csvRows reads CSV with a header line. The header names the columns in any order: all needed
-// columns, and possibly some of the others. Empty rows and columns, which a spreadsheet writes as
+// columns, and possibly some of the others. A row has its line of the file, too (lineColumn). Empty rows and columns, which a spreadsheet writes as
 // commas alone, are ignored.
 func csvRows(name, code string, raw []byte, needed, others []string) ([]map[string]string, error) {
 	bad := func(format string, args ...any) ([]map[string]string, error) {
@@ -49,7 +50,8 @@ func csvRows(name, code string, raw []byte, needed, others []string) ([]map[stri
 		if err != nil {
 			return bad("%v", err)
 		}
-		row, line := map[string]string{}, lineOf(r)
+		line := lineOf(r)
+		row := map[string]string{lineColumn: strconv.Itoa(line)}
 		if blank(cells) {
 			continue
 		}
@@ -71,6 +73,9 @@ func csvRows(name, code string, raw []byte, needed, others []string) ([]map[stri
 		rows = append(rows, row)
 	}
 }
+
+// lineColumn is the column of csvRows that has the number of the line. No column of a file has this name.
+const lineColumn = "#line"
 
 func blank(cells []string) bool { return strings.TrimSpace(strings.Join(cells, "")) == "" }
 

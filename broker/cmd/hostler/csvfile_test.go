@@ -13,7 +13,7 @@ import (
 // does, and writes empty rows and columns as commas.
 func TestAFileOfASpreadsheetIsReadAsItsOwnerSeesIt(t *testing.T) {
 	const file = "\xef\xbb\xbfHostname,IPMI_IP,PXE_MAC\r\n\"C07U43\",10.9.0.1,30:3E:A7:27:3C:F0\r\n,,\r\nc07u44, 10.9.0.2 ,\r\n"
-	want := []map[string]string{{"hostname": "C07U43", "ipmi_ip": "10.9.0.1", "pxe_mac": "30:3E:A7:27:3C:F0"}, {"hostname": "c07u44", "ipmi_ip": "10.9.0.2"}}
+	want := []map[string]string{{"#line": "2", "hostname": "C07U43", "ipmi_ip": "10.9.0.1", "pxe_mac": "30:3E:A7:27:3C:F0"}, {"#line": "4", "hostname": "c07u44", "ipmi_ip": "10.9.0.2"}}
 	read := func(raw string) ([]map[string]string, error) {
 		return csvRows("hosts.csv", "onboarding_invalid", []byte(raw), []string{"hostname", "ipmi_ip"}, []string{"pxe_mac"})
 	}
@@ -60,7 +60,7 @@ func FuzzCSV(f *testing.F) {
 					t.Errorf("column %s of %q", column, row)
 				}
 			}
-			if len(row) > len(needed)+1 {
+			if len(row) > len(needed)+2 || row[lineColumn] == "" { // note, and the line
 				t.Errorf("%q", row)
 			}
 		}

@@ -34,6 +34,7 @@ func nodeCommand(a *app) *cobra.Command {
 		baselineCommand(a),
 		nodeDeviceCommand(a),
 		nodeLabelCommand(a),
+		nodePlaceCommand(a),
 		nodeTokenCommand(a),
 		nodeCertificateCommand(a),
 		nodeCredentialsCommand(a),
@@ -43,11 +44,12 @@ func nodeCommand(a *app) *cobra.Command {
 func nodeListCommand(a *app) *cobra.Command {
 	var f client.NodeFilter
 	var labels []string
-	var since string
+	var since, selector string
 	c := &cobra.Command{
 		Use: "list", Short: "list nodes", Args: exactly(),
 		Example: "  hostler node list\n  hostler node list --status offline --site dc1 -q\n" +
-			"  hostler node list --availability held,in_turnover\n  hostler node list --sku h100.8gpu --tenant acme -o wide",
+			"  hostler node list --availability held,in_turnover\n  hostler node list --sku h100.8gpu --tenant acme -o wide\n" +
+			"  hostler node list --nodes rack=c07",
 		RunE: func(c *cobra.Command, _ []string) error {
 			var ok bool
 			if f.Labels, ok = client.Labels(labels); !ok {
@@ -71,16 +73,23 @@ func nodeListCommand(a *app) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if selector != "" {
+				if err := narrow(list, selector); err != nil {
+					return err
+				}
+			}
 			return a.show(list, idsOf(list.Items), func(p *render.Page) {
 				rows := [][]string{}
 				for _, n := range list.Items {
 					rows = append(rows, []string{
-						n.ID, n.Hostname, n.Site, n.Rack, n.Status, n.Availability, owed(n), n.Tenant, n.SKU,
+						n.ID, n.Hostname, n.Site, n.Zone, n.Rack, count(int64(n.Unit)), n.Domain,
+						n.Status, n.Availability, owed(n), n.Tenant, n.SKU,
 						count(int64(n.GPUsTotal)), n.Serial, n.Host, n.IPMIIP, n.AgentVersion, render.Ago(n.LastAgentContactAt, a.now()),
 					})
 				}
 				p.Table([]render.Column{
-					render.NodeID("ID"), render.Keep("HOSTNAME"), render.Main("SITE"), render.Aside("RACK"),
+					render.NodeID("ID"), render.Keep("HOSTNAME"), render.Main("SITE"), render.Aside("ZONE"), render.Aside("RACK"),
+					render.Aside("UNIT"), render.Aside("DOMAIN"),
 					render.Keep("STATUS"), render.Keep("AVAILABILITY"), render.Keep("TURNOVER"), render.Main("TENANT"),
 					render.More("SKU"), render.Aside("GPUS"), render.Aside("SERIAL"), render.Aside("HOST"),
 					render.Aside("BMC"), render.Aside("AGENT"), render.More("LAST CONTACT"),
@@ -99,6 +108,7 @@ func nodeListCommand(a *app) *cobra.Command {
 	c.Flags().StringVar(&f.Serial, "serial", "", "only the node whose chassis has this serial number, in any case")
 	c.Flags().StringVar(&f.Tenant, "tenant", "", "only nodes with a live allocation of this tenant")
 	c.Flags().StringVar(&since, "updated-since", "", "only nodes whose record changed since this `TIME`: a date, RFC 3339, or an age such as 24h")
+	c.Flags().StringVar(&selector, "nodes", "", "only nodes that match a `SELECTOR`: key=value,key=value")
 	c.Flags().StringArrayVar(&labels, "label", nil, "only nodes with this label, `key=value` (may be repeated)")
 	return c
 }
@@ -170,7 +180,8 @@ func nodeShowCommand(a *app) *cobra.Command {
 
 func (a *app) showNode(n *api.Node) error {
 	return a.show(n, []string{n.ID}, func(p *render.Page) {
-		p.Fields("id", n.ID, "hostname", n.Hostname, "serial", n.Serial, "site", n.Site, "rack", n.Rack, "sku", n.SKU,
+		p.Fields("id", n.ID, "hostname", n.Hostname, "serial", n.Serial, "site", n.Site,
+			"zone", n.Zone, "room", n.Room, "row", n.Row, "rack", n.Rack, "unit", count(int64(n.Unit)), "domain", n.Domain, "sku", n.SKU,
 			"gpus", count(int64(n.GPUsTotal)), "tenant", n.Tenant, "allocation", n.AllocationID,
 			"status", n.Status, "because", n.StatusReason, "turnover owed", render.YesNo(n.TurnoverOwed),
 			"availability", availabilityWord(a, n.NodeAvailability), "may be handed out", handoutWord(n.Handout),
@@ -214,7 +225,7 @@ func nodeLabelCommand(a *app) *cobra.Command {
 	var reason string
 	c := &cobra.Command{
 		Use: "label NODE key=value …", Short: "set labels; key= removes one", Args: exactly("NODE", "key=value …"),
-		Example: "  hostler node label gpu-07 rack=b12 owner=",
+		Example: "  hostler node label gpu-07 tier=gold owner=",
 		RunE: func(c *cobra.Command, args []string) error {
 			labels, ok := client.Labels(args[1:])
 			if !ok {

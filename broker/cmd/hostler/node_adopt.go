@@ -37,7 +37,9 @@ With allow: probe in /etc/hostler-agent/config.yaml, written before the line is 
 the node itself refuses every change of the machine.
 
 The CSV file begins with a line of column names, in any order: system_id, and
-optionally sku and hostname (which must be the name in MAAS). Either all listed
+optionally sku, hostname (which must be the name in MAAS), zone, room, row, rack,
+unit and domain (hostler node place). Without a zone the node gets the zone of the
+machine in MAAS, unless that is the default one. Either all listed
 machines start, or none; the profile limits how many move at a time.`,
 		Example: "  hostler node adopt --site dc1 --system-id 4y3h7n --sku mi300x.192g.8gpu\n  hostler node adopt --site dc1 --sku mi300x.192g.8gpu rack-c07.csv --wait\n  hostler node adopt --site dc1 --system-id 4y3h7n --plan",
 		Args: func(c *cobra.Command, args []string) error {
@@ -53,6 +55,7 @@ machines start, or none; the profile limits how many move at a time.`,
 	f.Lookup("sku").Usage = "`SKU` that the machine must match; without it nothing is compared"
 	f.StringVar(&o.one.SystemID, "system-id", "", "MAAS's `ID` of the machine")
 	f.StringVar(&o.one.Hostname, "hostname", "", "hostname that the machine must have in MAAS (default: any)")
+	placeFlags(c, &o.one.Place)
 	f.DurationVar(&o.ttl, "ttl", 2*time.Hour, "lifetime of the enrolment tokens")
 	f.BoolVar(&o.plan, "plan", false, "show what would be done, without starting")
 	reasonFlag(c, &o.batch.Reason)
@@ -64,8 +67,8 @@ func (o *adoptOrder) run(c *cobra.Command, args []string) error {
 	if err := needsFlags(c, "site"); err != nil {
 		return err
 	}
-	if (len(args) == 1) == (o.one.SystemID != "") || len(args) == 1 && o.one.Hostname != "" {
-		return usage("%s takes --system-id (and optionally --hostname), or a file (see hostler help node adopt)", c.CommandPath())
+	if (len(args) == 1) == (o.one.SystemID != "") || len(args) == 1 && (o.one.Hostname != "" || o.one.Place != api.Place{}) {
+		return usage("%s takes --system-id (with --hostname and a place, if wanted), or a file (see hostler help node adopt)", c.CommandPath())
 	}
 	o.batch.Machines = []api.AdoptedMachine{o.one}
 	if len(args) == 1 {
@@ -124,13 +127,17 @@ func (a *app) adopted(file string) ([]api.AdoptedMachine, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := csvRows(file, "adoption_invalid", raw, []string{"system_id"}, []string{"sku", "hostname"})
+	rows, err := csvRows(file, "adoption_invalid", raw, []string{"system_id"}, append([]string{"sku", "hostname"}, placeColumns...))
 	if err != nil {
 		return nil, err
 	}
 	out := []api.AdoptedMachine{}
 	for _, r := range rows {
-		out = append(out, api.AdoptedMachine{SystemID: r["system_id"], SKUID: r["sku"], Hostname: r["hostname"]})
+		p, err := placeOf(r)
+		if err != nil {
+			return nil, broker.Errorf(broker.Invalid, "adoption_invalid", "cannot use %s: line %s: %v", file, r[lineColumn], err)
+		}
+		out = append(out, api.AdoptedMachine{SystemID: r["system_id"], SKUID: r["sku"], Hostname: r["hostname"], Place: p})
 	}
 	if len(out) == 0 {
 		return nil, broker.Errorf(broker.Invalid, "adoption_invalid", "cannot use %s: it names no machine", file)

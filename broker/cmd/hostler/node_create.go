@@ -56,6 +56,7 @@ is shown once, so keep it private.`,
 	f.StringVar(&n.Arch, "arch", "amd64", "amd64 or arm64")
 	f.StringArrayVar(&n.PackageURLs, "package-url", nil, "another URL of the agent package (may be repeated)")
 	f.StringVar(&n.MAASSystemID, "maas-system-id", "", "bind the token to this MAAS machine")
+	placeFlags(c, &n.Place)
 	reasonFlag(c, &n.Reason)
 	return c
 }

@@ -64,6 +64,7 @@ func machineFlags(c *cobra.Command, m *api.OnboardingMachine) {
 	c.Flags().StringVar(&m.Hostname, "hostname", "", "hostname of the machine")
 	c.Flags().StringVar(&m.IPMIIP, "ipmi-ip", "", "address of its BMC")
 	c.Flags().StringVar(&m.PXEMAC, "pxe-mac", "", "MAC address of the interface that boots, if known")
+	placeFlags(c, &m.Place)
 }
 
 func needsFlags(c *cobra.Command, names ...string) error {
@@ -86,7 +87,7 @@ or none. The profile limits how many move at a time, and stops the batch after a
 number of failures in a row at one stage and of one class.
 
 The CSV file begins with a line of column names, in any order: hostname, ipmi_ip,
-and optionally pxe_mac.`,
+and optionally pxe_mac, zone, room, row, rack, unit and domain (hostler node place).`,
 		Example: "  hostler onboarding batch --site dc1 --sku mi300x.192g.8gpu rack-c07.csv --wait",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needsFlags(c, "site", "sku"); err != nil {
@@ -129,13 +130,17 @@ func (a *app) machines(file string) ([]api.OnboardingMachine, error) {
 	if err != nil {
 		return nil, err
 	}
-	rows, err := csvRows(file, "onboarding_invalid", raw, []string{"hostname", "ipmi_ip"}, []string{"pxe_mac"})
+	rows, err := csvRows(file, "onboarding_invalid", raw, []string{"hostname", "ipmi_ip"}, append([]string{"pxe_mac"}, placeColumns...))
 	if err != nil {
 		return nil, err
 	}
 	out := []api.OnboardingMachine{}
 	for _, r := range rows {
-		out = append(out, api.OnboardingMachine{Hostname: r["hostname"], IPMIIP: r["ipmi_ip"], PXEMAC: r["pxe_mac"]})
+		p, err := placeOf(r)
+		if err != nil {
+			return nil, broker.Errorf(broker.Invalid, "onboarding_invalid", "cannot use %s: line %s: %v", file, r[lineColumn], err)
+		}
+		out = append(out, api.OnboardingMachine{Hostname: r["hostname"], IPMIIP: r["ipmi_ip"], PXEMAC: r["pxe_mac"], Place: p})
 	}
 	if len(out) == 0 {
 		return nil, broker.Errorf(broker.Invalid, "onboarding_invalid", "cannot use %s: it names no machine", file)

@@ -68,7 +68,7 @@ func (n *Nodes) Prepare(ctx context.Context, made onboarding.NewNode) (string, e
 	}
 	node, err := n.DB.OnboardNode(store.WithReason(ctx, "onboarding run "+made.RunID+" of "+made.RequestedBy), broker.System, store.NewNode{
 		ID: pki.NewNodeID(n.Rand), Hostname: made.Hostname, Site: made.Site, SKU: made.SKU, Bootstrap: how,
-		MAASSystemID: made.MAASSystemID, MadeByRun: made.RunID, Disks: disksOf(made.Disks),
+		MAASSystemID: made.MAASSystemID, MadeByRun: made.RunID, Disks: disksOf(made.Disks), Place: made.Place,
 	})
 	return node.ID, err
 }
