@@ -119,6 +119,7 @@ type Operation struct {
 	Trigger          OperationTrigger
 	IdempotencyKey   string
 	CorrelationID    string
+	TraceParent      TraceParent               // of the request, or of the allocation's begin; empty: an earlier release began it
 	Plan             taskcatalog.OperationPlan // of the first attempt, with the signatures of the present one
 	Batches          OperationBatches
 	MostRunning      int64 // how many of its kind its project may have; 0: any number; not stored

@@ -84,7 +84,7 @@ func (a *API) guard(next http.Handler) http.Handler {
 		begun := a.c.Now()
 		w := &answer{ResponseWriter: rw}
 		secureHeaders(w.Header())
-		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
+		ctx := callersTrace(r)
 		ctx, span := a.c.Tracer.Start(ctx, r.Method+" "+api.TenantPrefix, trace.WithSpanKind(trace.SpanKindServer))
 		route := "none"
 		defer func() {
@@ -231,6 +231,17 @@ func correlationOf(span trace.Span) string { return span.SpanContext().TraceID()
 // withReason puts the operator's reason into the audit rows.
 func withReason(ctx context.Context, reason string) context.Context {
 	return store.WithReason(ctx, taskcatalog.Clean(reason, 500))
+}
+
+// callersTrace is a request's context with the trace that its one traceparent names. One that is not valid, or named
+// twice, is passed over, and the request begins a trace. A tracestate is passed over always: it is a stranger's text,
+// and goes on to nobody.
+func callersTrace(r *http.Request) context.Context {
+	said := r.Header.Values("Traceparent")
+	if len(said) != 1 {
+		return r.Context()
+	}
+	return propagation.TraceContext{}.Extract(r.Context(), propagation.MapCarrier{"traceparent": said[0]})
 }
 
 // traceParent is the trace context that a task carries, so that its steps join the trace.

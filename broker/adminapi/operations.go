@@ -78,6 +78,7 @@ func (a *API) operationPlan(ctx context.Context, w operationrecords.Order, warni
 func (a *API) beginOperation(ctx context.Context, w operationrecords.Order, o order) (made broker.Operation, err error) {
 	who := callerOf(ctx)
 	w.RequestedBy, w.Role, w.Key = who.Name, string(who.Role), o.key
+	w.TraceParent = broker.TraceParent(traceParent(ctx))
 	o.refused = func(_ context.Context, err error) error { return operationError(a.countDenial(err), w.Project.ID) }
 	before, err := a.begin(ctx, o, func(ctx context.Context) error {
 		if made, err = a.c.Operations.New(ctx, w); err != nil {
@@ -302,8 +303,9 @@ func operationResource(o broker.Operation) api.Operation {
 	return api.Operation{
 		ID: o.ID, Operation: o.Operation, DefinitionDigest: o.DefinitionDigest, OrganisationID: o.OrganisationID, ProjectID: o.ProjectID,
 		Target: string(o.Target), AllocationID: o.AllocationID, Nodes: len(o.NodeIDs), Trigger: string(o.Trigger), Batches: batchesOf(o),
-		RequestedBy: o.RequestedBy, Reason: o.Reason, CorrelationID: o.CorrelationID, Status: string(o.Status), Attempt: o.Attempt,
-		Canceling: o.CanceledBy != "" && !o.Status.Ended(), Code: o.Code, Message: o.Failure(), Progress: []api.OperationProgress{},
+		RequestedBy: o.RequestedBy, Reason: o.Reason, CorrelationID: o.CorrelationID, TraceID: o.TraceParent.TraceID(),
+		Status: string(o.Status), Attempt: o.Attempt, Canceling: o.CanceledBy != "" && !o.Status.Ended(), Code: o.Code,
+		Message: o.Failure(), Progress: []api.OperationProgress{},
 		RequestedAt: o.RequestedAt, StartedAt: timeOrNull(o.StartedAt), EndedAt: timeOrNull(o.EndedAt),
 	}
 }

@@ -45,6 +45,7 @@ type Operation struct {
 	RequestedBy      string              `json:"requested_by"`
 	Reason           string              `json:"reason"`
 	CorrelationID    string              `json:"correlation_id"`
+	TraceID          string              `json:"trace_id" doc:"of the trace of the request that began it, in all its attempts; empty: an earlier release began it"`
 	Status           string              `json:"status" doc:"queued, running, succeeded, failed or canceled"`
 	Attempt          int                 `json:"attempt" doc:"counts the tries, from 1"`
 	Canceling        bool                `json:"canceling" doc:"somebody asked for its end, and it has not ended"`

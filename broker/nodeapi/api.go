@@ -47,9 +47,8 @@ type Config struct {
 	// Refused is called with each refused request, or connection ("connect"), and the broker's code
 	// for the refusal; it may be nil.
 	Refused func(route, code string)
-	// Minted is called with the end of each request for a credential: the type as the node named it,
-	// and the error of the refusal; it may be nil.
-	Minted func(credential string, err error)
+	// Minted is called with the end of each request for a credential; it may be nil.
+	Minted func(MintEnd)
 	// Observe is called with the answers that no handler's return stands for: the answers to polls
 	// that have waited. It may be nil.
 	Observe func(route string, status int, took time.Duration)
@@ -90,7 +89,7 @@ func New(ctx context.Context, c Config) (*API, error) {
 		c.Refused = func(string, string) {}
 	}
 	if c.Minted == nil {
-		c.Minted = func(string, error) {}
+		c.Minted = func(MintEnd) {}
 	}
 	a := &API{
 		c:         c,

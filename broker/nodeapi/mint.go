@@ -2,6 +2,7 @@ package nodeapi
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
@@ -19,20 +20,37 @@ func (a *API) mint(c *call) (any, error) {
 		return nil, err
 	}
 	req.CredentialType, req.StepID = taskcatalog.Clean(req.CredentialType, 64), taskcatalog.Clean(req.StepID, 64)
-	reply, err := a.minted(c, req)
-	a.c.Minted(req.CredentialType, err)
+	end := MintEnd{Type: req.CredentialType, Step: req.StepID, Begun: a.c.Now()}
+	task, err := a.minting(c)
+	var reply any
+	if err == nil {
+		end.Task = task
+		reply, err = a.minted(c, task, req)
+	}
+	end.Ended, end.Err = a.c.Now(), err
+	a.c.Minted(end)
 	return reply, err
 }
 
-func (a *API) minted(c *call, req wire.MintRequest) (any, error) {
-	ctx, id := c.r.Context(), c.r.PathValue("task_id")
-	task, err := a.c.DB.Task(ctx, id)
+// MintEnd is the end of a node's request for a credential.
+type MintEnd struct {
+	Task         broker.Task // zero: the node has no such task
+	Type, Step   string      // as the node named them
+	Begun, Ended time.Time
+	Err          error // of the refusal
+}
+
+// minting is the task that the node asks for a credential for.
+func (a *API) minting(c *call) (broker.Task, error) {
+	task, err := a.c.DB.Task(c.r.Context(), c.r.PathValue("task_id"))
 	if err == nil && task.NodeID != c.peer.NodeID {
 		err = broker.Errorf(broker.NotFound, "task_not_found", "cannot mint a credential: node %s does not have this task", c.peer.NodeID)
 	}
-	if err != nil {
-		return nil, err
-	}
+	return task, err
+}
+
+func (a *API) minted(c *call, task broker.Task, req wire.MintRequest) (any, error) {
+	ctx := c.r.Context()
 	request, err := requestID(c.r)
 	if err != nil {
 		return nil, err

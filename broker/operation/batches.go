@@ -22,6 +22,7 @@ func (c *Chains) runTask(ctx context.Context, r *run, o broker.Operation) error 
 		}
 	}
 	var open error
+	below := o.TraceParent.Below(o.Span())
 	for place, node := range o.NodeIDs {
 		if s.Code != "" || o.Batches.Of(place) > s.Batch {
 			break
@@ -30,7 +31,7 @@ func (c *Chains) runTask(ctx context.Context, r *run, o broker.Operation) error 
 			continue
 		}
 		k, err := c.Records.Request(ctx, taskstage.Task{
-			Key: r.ID + "/" + node, NodeID: node, Type: TaskType, Params: o.PlanOf(), RunID: r.ID,
+			Key: r.ID + "/" + node, NodeID: node, Type: TaskType, Params: o.PlanOf(), RunID: r.ID, TraceParent: below,
 		})
 		e := broker.AsError(err)
 		switch {

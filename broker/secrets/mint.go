@@ -2,6 +2,8 @@ package secrets
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -25,6 +27,9 @@ var mintable = map[string]map[string]func(m *Minter, ctx context.Context, task b
 	taskcatalog.CredentialClusterMembership: {operationRun: (*Minter).clusterStep},
 	taskcatalog.CredentialClusterLeave:      {operationRun: (*Minter).clusterStep},
 }
+
+// CredentialTypes lists the types of credentials that there are.
+func CredentialTypes() []string { return slices.Sorted(maps.Keys(mintable)) }
 
 const operationRun = "operation.run"
 

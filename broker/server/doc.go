@@ -38,7 +38,8 @@
 // # Traces
 //
 // Each operator request is a span. An enqueued task carries the request's trace context to the node,
-// and the broker turns the node's reports of its steps into child spans; the agent sends none. Spans
+// and the broker turns the node's reports of its steps into child spans; the agent sends none. The spans
+// of an operation are made from its records when an attempt has ended (operationTraces). Spans
 // are sent by OTLP over HTTP if OpenTelemetry's own environment variables ask for it:
 // OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT or OTEL_TRACES_EXPORTER. The SDK
 // reads the others; docs/how-to/monitoring.md lists them.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/secrets"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -40,10 +41,7 @@ var (
 	stepStatuses = []taskcatalog.StepStatus{
 		taskcatalog.StepSucceeded, taskcatalog.StepFailed, taskcatalog.StepSkipped, taskcatalog.StepCanceled,
 	}
-	credentialTypes = []string{
-		taskcatalog.CredentialOCIPull, taskcatalog.CredentialS3Read, taskcatalog.CredentialGCSRead, taskcatalog.CredentialHFToken,
-		taskcatalog.CredentialClusterJoin, taskcatalog.CredentialMAASMachineToken, taskcatalog.CredentialTerminalSession,
-	}
+	credentialTypes = secrets.CredentialTypes()
 )
 
 // operationCounts count what this broker saw of operations. No label names a tenant or a node.
@@ -175,9 +173,6 @@ func (c *operationCounts) denied(code string) { c.denials.WithLabelValues(code).
 
 // minted counts the end of a node's request for a credential.
 func (c *operationCounts) minted(credential string, err error) {
-	if !slices.Contains(credentialTypes, credential) {
-		credential = other
-	}
 	result := mintMinted
 	if err != nil {
 		result = mintDenied
@@ -185,13 +180,22 @@ func (c *operationCounts) minted(credential string, err error) {
 			result = mintFailed
 		}
 	}
-	c.mints.WithLabelValues(credential, result).Inc()
+	c.mints.WithLabelValues(mintType(credential), result).Inc()
 }
 
-// countedRuns is the store of runs. What a change did to operations counts once the change is saved.
+// mintType is a type of credential that a node names; other: there is no such type.
+func mintType(credential string) string {
+	if !slices.Contains(credentialTypes, credential) {
+		return other
+	}
+	return credential
+}
+
+// countedRuns is the store of runs. What a change did to operations counts, and is traced, once the change is saved.
 type countedRuns struct {
 	*store.DB
 	operations *operationCounts
+	traces     *operationTraces
 }
 
 var _ chain.Store = (*countedRuns)(nil)
@@ -212,6 +216,7 @@ func (r *countedRuns) Save(ctx context.Context, c chain.Change) error {
 	err := r.DB.Save(ctx, c)
 	if err == nil {
 		r.operations.effects(c.Effects, r.Now().Sub(c.Record.RequestedAt))
+		r.traces.effects(ctx, c.Effects, c.Record.RequestedAt)
 	}
 	return err
 }
@@ -232,6 +237,7 @@ func (r *countedRuns) Act(
 	// A failed read loses a count, and not the action.
 	if of, err := r.Operation(ctx, broker.OperationOfRun(record.ID)); err == nil && of.RunID == record.ID && of.Status.Ended() {
 		r.operations.end(of.Operation, of.Status, of.Code, r.Now().Sub(record.RequestedAt))
+		r.traces.ended(ctx, of.ID, record.RequestedAt, nil)
 	}
 	return record, nil
 }

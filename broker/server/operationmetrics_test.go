@@ -99,6 +99,17 @@ func TestADeniedCredentialIsNoFailedOne(t *testing.T) {
 	}
 }
 
+// What a step may ask its cluster counts by words of its own.
+func TestNoCredentialOfAStepCountsAsAnother(t *testing.T) {
+	c := newOperationCounts()
+	for _, credential := range []string{"cluster_membership", "cluster_leave", "oci_pull", "terminal_session"} {
+		c.minted(credential, nil)
+		if n := counted(t, c)["hostler_credential_mints_total "+credential+" minted"]; n != 1 {
+			t.Errorf("%s counts %v times", credential, n)
+		}
+	}
+}
+
 // A metric of operations has none of the labels that would name a tenant or a node.
 func TestMetricsOfOperationsNameNobody(t *testing.T) {
 	for _, d := range declaredMetrics(t) {

@@ -54,7 +54,7 @@ func (s *Server) openRuns() error {
 		Version: s.c.Version,
 	}, MAAS: &redeploying}
 	starts := &turnoverrecords.Starts{DB: s.db}
-	s.operations = &operationrecords.Records{DB: s.db, Queue: s.queue, Signer: s.trust, Signatures: s.judge()}
+	s.operations = &operationrecords.Records{DB: s.db, Queue: s.queue, Signer: s.trust, Signatures: s.judge(), Trace: s.traces.planning}
 	if c := s.c.PolicyEngine; c != nil {
 		if s.engine, err = opa.New(*c, s.c.Now); err != nil {
 			return err
@@ -66,7 +66,7 @@ func (s *Server) openRuns() error {
 		DB: s.db, Queue: s.queue, Starts: starts, Operations: s.operations,
 	}}
 	s.agents = &agentrecords.Nodes{DB: s.db, Queue: s.queue, Trust: s.trust, Starts: starts}
-	counted := &countedRuns{DB: s.db, operations: s.metrics.operations}
+	counted := &countedRuns{DB: s.db, operations: s.metrics.operations, traces: s.traces}
 	s.runs, err = chain.New(counted, classes(), chain.Options{Poll: s.c.Often, Grace: stepGrace, Log: s.c.Log.Named("runs")},
 		append(kinds(s.onboarding, turnovers, s.agents, allocations, &operation.Chains{Records: s.operations}), s.c.Kinds...)...)
 	starts.Runs = s.runs

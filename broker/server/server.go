@@ -54,6 +54,7 @@ type Server struct {
 	runs       *chain.Engine
 	agents     *agentrecords.Nodes
 	operations *operationrecords.Records
+	traces     *operationTraces
 	engine     *opa.Engine // nil: none
 	nodes      *nodeapi.API
 	admin      *adminapi.API
@@ -170,6 +171,7 @@ func (s *Server) join(ctx context.Context) error {
 		return err
 	}
 	tracer := s.tracing.Tracer("github.com/hostler/hostler/broker")
+	s.traces = &operationTraces{db: s.db, tracer: tracer, sent: sent}
 	ends := s.expiry()
 	s.writes = &writable{probe: s.db.ProbeWrite, often: c.Often, log: c.Log.Named("store")}
 	s.metrics = newMetrics(s.db, s.trust, ends, s.writes.Trouble, c.Version, c.NATS.Name())
@@ -188,7 +190,10 @@ func (s *Server) join(ctx context.Context) error {
 	s.nodes, err = nodeapi.New(ctx, nodeapi.Config{
 		DB: s.db, Queue: s.queue, Trust: s.trust, Minter: s.minter(), Now: c.Now, NodeRate: c.nodeRate, Reread: c.Often,
 		Log:     c.Log.Named("nodes"),
-		Refused: s.metrics.refused, Minted: s.metrics.operations.minted,
+		Refused: s.metrics.refused, Minted: func(m nodeapi.MintEnd) {
+			s.metrics.operations.minted(m.Type, m.Err)
+			s.traces.minted(m)
+		},
 		Observe: func(route string, status int, took time.Duration) { s.metrics.observe("agents", route, status, took) },
 	})
 	if err != nil {

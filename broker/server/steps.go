@@ -7,7 +7,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/hostler/hostler/broker"
@@ -22,8 +21,9 @@ const (
 )
 
 // steps turns the progress of tasks into spans below the request that enqueued them: one span for
-// each reported step, and one for the task. The node sends no spans of its own. The times are the
-// broker's, at the arrival of the report, because a node's clock may differ.
+// each reported step, and one for the task. Those of an operation's task come from its records
+// (operationTraces). The node sends no spans of its own. The times are the broker's, at the arrival of
+// the report, because a node's clock may differ.
 type steps struct {
 	db     *store.DB
 	tracer trace.Tracer
@@ -35,11 +35,12 @@ type steps struct {
 
 // step is the present step of a task.
 type step struct {
-	parent trace.SpanContext
-	node   string
-	name   string
-	index  int
-	since  time.Time
+	operation bool // its task is an operation's, whose steps are not followed
+	parent    trace.SpanContext
+	node      string
+	name      string
+	index     int
+	since     time.Time
 }
 
 func newSteps(db *store.DB, tracer trace.Tracer, now func() time.Time) *steps {
@@ -60,7 +61,10 @@ func (s *steps) stepped(ctx context.Context, taskID string, p broker.Progress) {
 		if err != nil {
 			return // a missing trace is no reason to refuse progress
 		}
-		at = &step{parent: parentOf(t), node: t.NodeID, name: p.CurrentStepName, index: p.CurrentStepIndex, since: s.now()}
+		at = &step{
+			operation: t.Type == broker.OperationTask, parent: parentOf(t), node: t.NodeID,
+			name: p.CurrentStepName, index: p.CurrentStepIndex, since: s.now(),
+		}
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,6 +72,9 @@ func (s *steps) stepped(ctx context.Context, taskID string, p broker.Progress) {
 		at = current
 	} else {
 		s.open[taskID] = at
+	}
+	if at.operation {
+		return
 	}
 	if at.name != p.CurrentStepName || at.index != p.CurrentStepIndex {
 		s.end(taskID, at, true)
@@ -79,17 +86,17 @@ func (s *steps) stepped(ctx context.Context, taskID string, p broker.Progress) {
 func (s *steps) ended(t broker.Task) {
 	done := t.Status == broker.TaskSucceeded
 	s.mu.Lock()
-	if at, ok := s.open[t.ID]; ok {
+	at, ok := s.open[t.ID]
+	if ok && !at.operation {
 		s.end(t.ID, at, done)
-		delete(s.open, t.ID)
 	}
+	delete(s.open, t.ID)
 	s.mu.Unlock()
-	_, span := s.tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), parentOf(t)), "task "+t.Type,
-		trace.WithTimestamp(t.DispatchedAt), trace.WithAttributes(
-			attribute.String("hostler.task_id", t.ID), attribute.String("hostler.node_id", t.NodeID),
-			attribute.Int("hostler.attempt", t.Attempt),
-			attribute.String("hostler.outcome", string(t.Outcome)), attribute.String("hostler.code", string(t.Code)),
-			attribute.String("hostler.verdict", string(t.Verdict))))
+	if t.Type == broker.OperationTask {
+		return
+	}
+	_, span := s.tracer.Start(withSpanID(under(parentOf(t)), t.Span()), "task "+t.Type,
+		trace.WithTimestamp(t.DispatchedAt), trace.WithAttributes(taskAttributes(t)...))
 	if !done {
 		span.SetStatus(codes.Error, string(t.Code))
 	}
@@ -110,7 +117,7 @@ func (s *steps) forget() bool {
 
 // end makes the span of a finished step. The caller holds mu.
 func (s *steps) end(taskID string, at *step, done bool) {
-	_, span := s.tracer.Start(trace.ContextWithRemoteSpanContext(context.Background(), at.parent), "step "+at.name,
+	_, span := s.tracer.Start(under(at.parent), "step "+at.name,
 		trace.WithTimestamp(at.since), trace.WithAttributes(
 			attribute.String("hostler.task_id", taskID), attribute.String("hostler.node_id", at.node),
 			attribute.Int("hostler.step_index", at.index)))
@@ -121,6 +128,14 @@ func (s *steps) end(taskID string, at *step, done bool) {
 }
 
 func parentOf(t broker.Task) trace.SpanContext {
-	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": t.TraceParent})
-	return trace.SpanContextFromContext(ctx)
+	return spanContextOf(broker.TraceParent(t.TraceParent))
+}
+
+func taskAttributes(t broker.Task) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.String("hostler.task_id", t.ID), attribute.String("hostler.node_id", t.NodeID),
+		attribute.Int("hostler.attempt", t.Attempt),
+		attribute.String("hostler.outcome", string(t.Outcome)), attribute.String("hostler.code", string(t.Code)),
+		attribute.String("hostler.verdict", string(t.Verdict)),
+	}
 }

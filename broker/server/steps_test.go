@@ -1,15 +1,10 @@
 package server_test
 
 import (
-	"io"
 	"net/http"
-	"net/http/httptest"
-	"sync"
 	"testing"
 
-	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
@@ -20,28 +15,7 @@ import (
 // TestATraceRunsFromTheRequestToTheStepOnTheNode reads the spans that the broker sends to a
 // collector.
 func TestATraceRunsFromTheRequestToTheStepOnTheNode(t *testing.T) {
-	var mu sync.Mutex
-	got := map[string]*otlp.Span{}
-	sink := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		raw, err := io.ReadAll(r.Body)
-		var batch collector.ExportTraceServiceRequest
-		if err != nil || proto.Unmarshal(raw, &batch) != nil {
-			t.Errorf("it sent no spans: %v", err)
-			return
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		for _, rs := range batch.ResourceSpans {
-			for _, ss := range rs.ScopeSpans {
-				for _, s := range ss.Spans {
-					got[s.Name] = s
-				}
-			}
-		}
-	}))
-	defer sink.Close()
-	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", sink.URL)
-
+	spans := servertest.CollectSpans(t)
 	b := servertest.Start(t)
 	n := b.NewNode(t, api.NodeCreate{Hostname: "h1"}).Settle(t)
 	servertest.Must[api.Task](t, b, http.MethodPost, "/nodes/h1/tasks", api.TaskCreate{Type: "node.drain"})
@@ -54,8 +28,10 @@ func TestATraceRunsFromTheRequestToTheStepOnTheNode(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	mu.Lock()
-	defer mu.Unlock()
+	got := map[string]*otlp.Span{}
+	for _, one := range spans.Of("") {
+		got[one.Name] = one
+	}
 	request := got["POST /api/v1/admin/nodes/{node}/tasks"]
 	if request == nil {
 		t.Fatalf("the request is not among %d spans", len(got))

@@ -3,13 +3,16 @@ package server
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"os"
 	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/sdk/resource"
 	"go.opentelemetry.io/otel/sdk/trace"
+	oteltrace "go.opentelemetry.io/otel/trace"
 
 	"github.com/hostler/hostler/broker"
 )
@@ -27,7 +30,7 @@ func newTracing(ctx context.Context, version string) (spans *trace.TracerProvide
 	if err != nil {
 		return nil, false, badTelemetry("OTEL_RESOURCE_ATTRIBUTES cannot be read (write key=value, with commas between)")
 	}
-	options := []trace.TracerProviderOption{trace.WithResource(about)}
+	options := []trace.TracerProviderOption{trace.WithResource(about), trace.WithIDGenerator(spanIDs{})}
 	if sent, err = sendsTraces(os.Getenv); err != nil {
 		return nil, false, err
 	}
@@ -63,6 +66,61 @@ func sendsTraces(env func(string) string) (bool, error) {
 			badTelemetry("OTEL_EXPORTER_OTLP_PROTOCOL names another protocol than http/protobuf, the only one that this program supports (port 4318 of most collectors)")
 	}
 	return true, nil
+}
+
+// spanIDs makes random ids, except for a span whose id was said before.
+type spanIDs struct{}
+
+var _ trace.IDGenerator = spanIDs{}
+
+type spanIDKey struct{}
+
+// withSpanID sets the id of the next span below ctx, in hexadecimal; empty: any. No further span is to be begun below
+// the returned context.
+func withSpanID(ctx context.Context, id string) context.Context {
+	if id == "" {
+		return ctx
+	}
+	return context.WithValue(ctx, spanIDKey{}, id)
+}
+
+// NewIDs implements trace.IDGenerator.
+func (g spanIDs) NewIDs(ctx context.Context) (id oteltrace.TraceID, span oteltrace.SpanID) {
+	for !id.IsValid() {
+		_, _ = rand.Read(id[:]) // it never fails
+	}
+	return id, g.NewSpanID(ctx, id)
+}
+
+// NewSpanID implements trace.IDGenerator.
+func (spanIDs) NewSpanID(ctx context.Context, _ oteltrace.TraceID) (id oteltrace.SpanID) {
+	if said, ok := ctx.Value(spanIDKey{}).(string); ok {
+		if id, err := oteltrace.SpanIDFromHex(said); err == nil {
+			return id
+		}
+	}
+	for !id.IsValid() {
+		_, _ = rand.Read(id[:])
+	}
+	return id
+}
+
+// spanContextOf reads a trace context; an invalid one is none.
+func spanContextOf(p broker.TraceParent) oteltrace.SpanContext {
+	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": string(p)})
+	return oteltrace.SpanContextFromContext(ctx)
+}
+
+// traceParentOf writes a trace context; empty: it is not valid.
+func traceParentOf(s oteltrace.SpanContext) broker.TraceParent {
+	carrier := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(oteltrace.ContextWithSpanContext(context.Background(), s), carrier)
+	return broker.TraceParent(carrier["traceparent"])
+}
+
+// under is a context whose spans lie below a span that another request, or another broker, made.
+func under(s oteltrace.SpanContext) context.Context {
+	return oteltrace.ContextWithRemoteSpanContext(context.Background(), s)
 }
 
 func badTelemetry(why string) error {

@@ -34,7 +34,7 @@ const maxLiveOperations = 100
 
 const operationColumns = `id, operation, definition_digest, organisation_id, project_id, requested_by, reason, target_kind, target_id,
 	allocation_id, site, node_ids, safety, requires, trigger_source, idempotency_key, correlation_id, plan, status, attempt, run_id, code, message,
-	canceled_by, cancel_reason, requested_at, started_at, ended_at, canary, batch_size, max_failures, batch`
+	canceled_by, cancel_reason, requested_at, started_at, ended_at, canary, batch_size, max_failures, batch, traceparent`
 
 // operationInList is operationColumns without the plan, which may be long.
 var operationInList = strings.Replace(operationColumns, " plan,", " '{}',", 1)
@@ -44,7 +44,7 @@ func scanOperation(row sqlkit.Row) (o broker.Operation, err error) {
 		&o.TargetID, &o.AllocationID, &o.Site, sqlkit.ScanJSON(&o.NodeIDs), &o.Safety, sqlkit.ScanJSON(&o.Requires), &o.Trigger,
 		&o.IdempotencyKey, &o.CorrelationID, sqlkit.ScanJSON(&o.Plan), &o.Status, &o.Attempt, &o.RunID, &o.Code, &o.Message,
 		&o.CanceledBy, &o.CancelReason, sqlkit.ScanMicros(&o.RequestedAt), sqlkit.ScanMicros(&o.StartedAt), sqlkit.ScanMicros(&o.EndedAt),
-		&o.Batches.Canary, &o.Batches.Size, &o.Batches.MaxFailures, &o.Batch)
+		&o.Batches.Canary, &o.Batches.Size, &o.Batches.MaxFailures, &o.Batch, &o.TraceParent)
 	return o, err
 }
 
@@ -147,11 +147,11 @@ func (t *tx) requestOperation(ctx context.Context, r chain.Record, o broker.Oper
 	}
 	o.Status, o.Attempt, o.RunID, o.RequestedAt = broker.OperationQueued, 1, r.ID, t.clock().UTC().Truncate(time.Microsecond)
 	if _, err := t.ExecContext(ctx, `INSERT INTO operations (`+operationColumns+`) VALUES
-		($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, '', '', '', '', $22, 0, 0, $23, $24, $25, 1)`,
+		($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, '', '', '', '', $22, 0, 0, $23, $24, $25, 1, $26)`,
 		o.ID, o.Operation, o.DefinitionDigest, o.OrganisationID, o.ProjectID, o.RequestedBy, o.Reason, string(o.Target), o.TargetID,
 		o.AllocationID, o.Site, sqlkit.JSON(o.NodeIDs), o.Safety, sqlkit.JSON(o.Requires), string(o.Trigger), o.IdempotencyKey,
 		o.CorrelationID, sqlkit.JSON(o.Plan), string(o.Status), o.Attempt, o.RunID, sqlkit.Micros(o.RequestedAt),
-		o.Batches.Canary, o.Batches.Size, o.Batches.MaxFailures); err != nil {
+		o.Batches.Canary, o.Batches.Size, o.Batches.MaxFailures, string(o.TraceParent)); err != nil {
 		return err
 	}
 	if err := t.tellOperation(ctx, o); err != nil {

@@ -28,7 +28,7 @@ func (q *Queue) Request(ctx context.Context, t taskstage.Task) (broker.Task, err
 	}
 	k, _, err := q.Enqueue(ctx, broker.System, Request{
 		NodeID: t.NodeID, Type: t.Type, Params: params, IdempotencyKey: t.Key,
-		CorrelationID: t.RunID,
+		CorrelationID: t.RunID, TraceParent: string(t.TraceParent),
 	})
 	return k, err
 }

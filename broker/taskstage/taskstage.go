@@ -18,6 +18,8 @@ type Task struct {
 	Type   string // name in the task catalog
 	Params any    // of that type
 	RunID  string // the run, which is the task's correlation
+	// TraceParent is the trace context of what the task is a part of; empty: none.
+	TraceParent broker.TraceParent
 }
 
 // Tasks gives nodes the tasks of runs.

@@ -163,6 +163,7 @@ func (a *app) showOperation(v *seenOperation) error {
 		"message", v.Message,
 		"target", targetOf(v.Operation), "nodes", strconv.Itoa(v.Nodes), "project", v.ProjectID, "requested by", v.RequestedBy,
 		"reason", v.Reason, "requested", moment(a, v.RequestedAt), "started", ifReached(a, v.StartedAt), "ended", ifReached(a, v.EndedAt),
+		"trace", v.TraceID,
 	}
 	if b := v.Batches; b.Count > 1 {
 		fields = append(fields, "batch", batchText(b))

@@ -18,6 +18,9 @@ type Records struct {
 	Queue  *taskqueue.Queue
 	Signer Signer
 	Engine Engine // nil: there is none
+	// Trace, if set, is called when an operation is planned. It returns the trace context of the planning, which begins a
+	// trace if ctx has none, and what is called at the end.
+	Trace func(ctx context.Context) (broker.TraceParent, func(broker.Operation, error))
 	// Signatures judges the signatures of artifacts.
 	Signatures Signatures
 

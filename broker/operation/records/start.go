@@ -30,16 +30,27 @@ type Order struct {
 	Key         string // idempotency key
 	// Trigger says that an allocation itself begins the operation; empty: a person does.
 	Trigger broker.OperationTrigger
+	// TraceParent is the trace context of the request; empty: no request asks, and the operation begins a trace.
+	TraceParent broker.TraceParent
 }
 
 // New checks an order and makes its operation, which nothing has stored yet. Codes: those of plan.Make,
 // operation.Fit and the policy, operation_target_kind, operation_too_large.
-func (r *Records) New(ctx context.Context, w Order) (broker.Operation, error) {
+func (r *Records) New(ctx context.Context, w Order) (o broker.Operation, err error) {
+	if r.Trace != nil {
+		planning, end := r.Trace(ctx)
+		w.TraceParent = cmp.Or(w.TraceParent, planning)
+		defer func() { end(o, err) }()
+	}
+	return r.ordered(ctx, w)
+}
+
+func (r *Records) ordered(ctx context.Context, w Order) (broker.Operation, error) {
 	d := w.Definition
 	o := broker.Operation{
 		ID: broker.NewTenantID(broker.OperationPrefix, r.DB.Now()), Operation: d.ID(), DefinitionDigest: d.Digest(),
 		OrganisationID: w.Project.OrganisationID, ProjectID: w.Project.ID, RequestedBy: w.RequestedBy, Reason: w.Reason,
-		Safety: d.Safety, Requires: d.Requires, IdempotencyKey: w.Key, Batches: w.Batches,
+		Safety: d.Safety, Requires: d.Requires, IdempotencyKey: w.Key, Batches: w.Batches, TraceParent: w.TraceParent,
 		Target: broker.TargetNode, TargetID: w.Node.ID, Site: w.Node.Site, NodeIDs: []string{w.Node.ID}, Trigger: broker.TriggerAdmin,
 	}
 	if a := w.Allocation; a.ID != "" {
