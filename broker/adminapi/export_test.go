@@ -15,3 +15,6 @@ func Routes() []Route {
 	}
 	return out
 }
+
+// AgreedOnRelease is agreed.
+var AgreedOnRelease = agreed

@@ -67,7 +67,7 @@ func (a *API) publishSigned(ctx context.Context, in *publishSignedInput) (*api.A
 // verified checks a release against this broker's trust bundle, and fills in the fields of its
 // statement.
 func (a *API) verified(ctx context.Context, r store.AgentRelease) (store.AgentRelease, error) {
-	m, s, err := release.Verify(r.Manifest, r.Statement, r.Signatures, a.c.Trust.ReleaseKeys(), r.Digest)
+	m, s, err := verifiedTwice(r, a.c.Trust.ReleaseKeys())
 	if err == nil {
 		// A release with a newer protocol than this broker's would make the broker lose its nodes.
 		err = s.Meets(release.Demand{Version: s.Version, OS: release.OS, Arch: release.Arch, Protocol: release.Protocol})

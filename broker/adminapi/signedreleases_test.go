@@ -3,13 +3,18 @@ package adminapi_test
 import (
 	"bytes"
 	"crypto"
+	"crypto/rand"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"net/http"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
 	"github.com/hostler/hostler/pki"
@@ -113,6 +118,15 @@ func TestABrokerRefusesWhatItCannotVerify(t *testing.T) {
 	mixed.Digest = release.Digest(mixed.Manifest)
 	mixed.Signatures = []api.ReleaseSignature{api.ReleaseSignature(releasetest.Sign(t, mixed.Digest, key))}
 
+	// Hostler's own verifier takes no payload with a member that it does not know.
+	payload := bytes.Replace(good.Signatures[0].Payload, []byte(`{"critical"`), []byte(`{"more":1,"critical"`), 1)
+	sum := sha256.Sum256(payload)
+	raw, err := key.Sign(rand.Reader, sum[:], crypto.SHA256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	odd := []api.ReleaseSignature{{Payload: payload, Signature: raw}}
+
 	for name, c := range map[string]struct {
 		p    api.AgentReleasePublish
 		code string
@@ -126,6 +140,7 @@ func TestABrokerRefusesWhatItCannotVerify(t *testing.T) {
 		"a newer agent than broker":    {publishing(releasetest.Make(t, []byte("an agent"), future, key)), "release_protocol_wrong"},
 		"a layer that is not here":     {publishing(other), "release_part_missing"},
 		"another program in its layer": {mixed, "release_binary_mismatch"},
+		"what cosign's alone accepts":  {with(func(p *api.AgentReleasePublish) { p.Signatures = odd }), "release_verifiers_disagree"},
 		"no digest":                    {with(func(p *api.AgentReleasePublish) { p.Digest = strings.Repeat("0", 71) }), "agent_release_invalid"},
 		"a channel that is none":       {with(func(p *api.AgentReleasePublish) { p.Channel = "../x" }), "agent_release_invalid"},
 		"a channel that no node is of": {with(func(p *api.AgentReleasePublish) { p.Channel = "canary" }), "agent_release_invalid"},
@@ -146,7 +161,7 @@ func TestABrokerRefusesWhatItCannotVerify(t *testing.T) {
 	for _, e := range rows.Items {
 		codes[e.Code] = true
 	}
-	for _, code := range []string{"release_signature_invalid", "release_digest_mismatch", "release_binary_mismatch"} {
+	for _, code := range []string{"release_signature_invalid", "release_digest_mismatch", "release_binary_mismatch", "release_verifiers_disagree"} {
 		if !codes[code] {
 			t.Errorf("%s is not in the audit log: %v", code, codes)
 		}
@@ -163,6 +178,42 @@ func TestABrokerRefusesWhatItCannotVerify(t *testing.T) {
 	putLayer(t, b, other.Layer)
 	if a := b.Ask(t, b.Token, http.MethodPost, "/agent-releases", publishing(other)); a.Code() != "release_version_taken" {
 		t.Errorf("the version's second release: %d %s", a.Status, a.Body)
+	}
+}
+
+// What one verifier refuses is no release, and the refusal says which one, and why.
+func TestTwoVerifiersMustAgreeOnARelease(t *testing.T) {
+	ours, theirs := errors.New("ours refuses"), errors.New("theirs refuses")
+	for name, c := range map[string]struct {
+		ownKey     string
+		own        error
+		cosignsKey string
+		cosigns    error
+		says       []string // empty: they agree
+	}{
+		"both accept":    {"k1", nil, "k1", nil, nil},
+		"two keys":       {"k1", nil, "k2", nil, []string{"Hostler's own accepts the signature by key k1", "cosign's that by key k2"}},
+		"only Hostler's": {"k1", nil, "", theirs, []string{"Hostler's own accepts the signature by key k1", "cosign's refuses: theirs refuses"}},
+		"only cosign's":  {"", ours, "k1", nil, []string{"cosign's accepts the signature by key k1", "Hostler's own refuses: ours refuses"}},
+	} {
+		err := adminapi.AgreedOnRelease("sha256:ab", c.ownKey, c.own, c.cosignsKey, c.cosigns)
+		if len(c.says) == 0 {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if e := broker.AsError(err); e.Code != "release_verifiers_disagree" || e.Kind != broker.Refused {
+			t.Errorf("%s: %v", name, err)
+		}
+		for _, part := range append(c.says, "sha256:ab") {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: %v does not say %q", name, err, part)
+			}
+		}
+	}
+	if err := adminapi.AgreedOnRelease("sha256:ab", "", ours, "", theirs); !errors.Is(err, ours) {
+		t.Errorf("both refuse: %v", err)
 	}
 }
 

@@ -9,6 +9,9 @@
 // taskcatalog.ArtifactSignature, becomes a part of the signed plan. A node verifies the signature of the
 // plan and the digest of the artifact, and knows nothing of cosign.
 //
+// Agent releases are verified by package release, here and on nodes. Release judges them a second time with
+// cosign's library when a release is published, so that a fault of one verifier lets no release in.
+//
 // # Forms
 //
 //	at a tag    sha256-HEX.sig: up to cosign 2. A layer is the signed payload, which names the digest;

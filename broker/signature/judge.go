@@ -140,7 +140,7 @@ func (t trusted) verify(b *bundle.Bundle, f Found, digest string, hash []byte) (
 			why = whyOf(err)
 			continue
 		}
-		return verdictOf(result, f, digest)
+		return t.verdict(result, f, digest)
 	}
 	if why == whySignature && f.Form == taskcatalog.SignatureGiven && t.whole && b.GetMessageSignature() != nil {
 		why = whyWhole
@@ -160,10 +160,10 @@ func whyOf(err error) string {
 	return whyUnreadable
 }
 
-// verdictOf reads what was signed: it must name the digest, and be a signature.
-func verdictOf(r *verify.VerificationResult, f Found, digest string) (v verdict, why string) {
+// verdict reads what was signed: it must name the digest, and be a signature.
+func (t trusted) verdict(r *verify.VerificationResult, f Found, digest string) (v verdict, why string) {
 	if f.Form == taskcatalog.SignatureAtTag {
-		if named, err := release.SignedDigest(f.Payload); err != nil {
+		if named, err := t.named(f.Payload); err != nil {
 			return v, whyStatement
 		} else if named != digest {
 			return v, whySignature
@@ -177,8 +177,8 @@ func verdictOf(r *verify.VerificationResult, f Found, digest string) (v verdict,
 		v.issuer = taskcatalog.Clean(r.Signature.Certificate.Issuer, 1024)
 		v.subject = taskcatalog.Clean(r.Signature.Certificate.SubjectAlternativeName, 1024)
 	}
-	for _, t := range r.VerifiedTimestamps {
-		v.loggedAt = t.Timestamp
+	for _, stamp := range r.VerifiedTimestamps {
+		v.loggedAt = stamp.Timestamp
 	}
 	return v, ""
 }

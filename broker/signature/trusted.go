@@ -15,6 +15,7 @@ import (
 	"github.com/sigstore/sigstore/pkg/signature/options"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog/release"
 )
 
 // trusted is a signer in the library's words. Each of options suffices.
@@ -23,6 +24,8 @@ type trusted struct {
 	options []cosign.CheckOpts
 	stamps  bool // the trusted root has timestamp authorities
 	whole   bool // the key signs no digest, but the whole content
+	// named reads the digest in a payload at a tag, whose signature holds.
+	named func(payload []byte) (string, error)
 }
 
 // CheckSigner refuses a signer that could never verify anything: a key of another kind, or a trusted root
@@ -45,7 +48,7 @@ func trust(s broker.ArtifactSigner) (t trusted, err error) {
 			t, err = refuse("its key or trusted root cannot be read")
 		}
 	}()
-	t.ArtifactSigner = s
+	t.ArtifactSigner, t.named = s, release.SignedDigest
 	material := root.TrustedMaterial(&root.BaseTrustedMaterial{})
 	o := cosign.CheckOpts{Offline: true, IgnoreTlog: s.TrustedRoot == "", IgnoreSCT: true}
 	if s.TrustedRoot != "" {
