@@ -24,7 +24,7 @@ const (
 )
 
 var (
-	rayLabel       = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}=[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+	rayLabel       = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?=[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 	rayEnvironment = regexp.MustCompile(`^(/[A-Za-z0-9+_-][A-Za-z0-9._+-]*)+$`)
 	rayTokenForm   = regexp.MustCompile(`^[!-~]+$`)
 	rayID          = regexp.MustCompile(`^[0-9a-f]{56}$`)
@@ -124,7 +124,7 @@ func checkRay(c *taskcatalog.ClusterJoin, environment string, labels []string) e
 	case !rayEnvironment.MatchString(environment):
 		return refuse("the path of the environment has a form that Ray is not started from")
 	case slices.ContainsFunc(labels, func(l string) bool { return !rayLabel.MatchString(l) }):
-		return refuse("a label is not KEY=VALUE of letters, digits, '.', '_' and '-'")
+		return refuse("a label is not KEY=VALUE of letters, digits, '.', '_' and '-' that begin and end with a letter or digit")
 	}
 	return nil
 }

@@ -123,6 +123,8 @@ func TestAJoinOfRayIsRefused(t *testing.T) {
 		"a label that is no pair":      {rayJoin, "/opt/ray/env", []string{"gpu"}},
 		"a label of two pairs":         {rayJoin, "/opt/ray/env", []string{"a=b,c=d"}},
 		"a label of several lines":     {rayJoin, "/opt/ray/env", []string{"a=b\nExecStartPre=/bin/sh"}},
+		"a label that ends with a dot": {rayJoin, "/opt/ray/env", []string{"a=b."}},
+		"a long label":                 {rayJoin, "/opt/ray/env", []string{"a=" + strings.Repeat("b", 64)}},
 		"a label of systemd":           {rayJoin, "/opt/ray/env", []string{"a=%h"}},
 		"a variable":                   {rayJoin, "/opt/ray/env", []string{"a=$HOME"}},
 		"an environment with more":     {rayJoin, "/opt/ray/env/bin/sh -c x #", nil},
