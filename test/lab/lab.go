@@ -35,6 +35,7 @@ type Lab struct {
 	relayAddr string // of terminals, kept over restarts too
 	log       *os.File
 	changed   string // a modified broker's program; empty for the unmodified broker
+	roots     string // a file with the authorities that the broker believes; empty: those of the system
 }
 
 // New makes a lab with the programs of bin. Nothing runs yet. The caller must
@@ -97,6 +98,9 @@ func (l *Lab) StartBroker(ctx context.Context, flags ...string) error {
 	cmd := exec.Command(cmp.Or(l.changed, filepath.Join(l.bin, "hostler-broker")), args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Stderr = l.log
+	if l.roots != "" {
+		cmd.Env = append(os.Environ(), "SSL_CERT_FILE="+l.roots)
+	}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
@@ -125,6 +129,9 @@ func (l *Lab) StartBroker(ctx context.Context, flags ...string) error {
 		return fmt.Errorf("the broker was not ready in time: %w\n%s", context.Cause(ctx), l.BrokerLog())
 	}
 }
+
+// Believe makes the authorities of a PEM file the only ones that a broker believes that starts from now on.
+func (l *Lab) Believe(file string) { l.roots = file }
 
 // BrokerPID is the process id of the running broker, 0 if none runs.
 func (l *Lab) BrokerPID() int {

@@ -2,6 +2,7 @@ package slurm
 
 import (
 	"context"
+	"errors"
 	"net"
 	"os"
 	"runtime"
@@ -59,20 +60,27 @@ func (c *Cluster) Listen(ctx context.Context, address, port string) (l net.Liste
 	return l, err
 }
 
-// inside calls do in the cluster's network, on a thread that ends then.
+// inside calls do in the cluster's network. The thread goes back then, and does not end: the kernel would kill
+// the programs that it has started to end with it.
 func (c *Cluster) inside(do func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread()
-		network, err := os.Open("/proc/" + c.pid + "/ns/net")
-		if err == nil {
-			defer network.Close()
-			err = unix.Setns(int(network.Fd()), unix.CLONE_NEWNET)
-		}
-		if err == nil {
-			err = do()
-		}
-		done <- err
-	}()
-	return <-done
+	runtime.LockOSThread()
+	own, err := os.Open("/proc/thread-self/ns/net")
+	if err != nil {
+		runtime.UnlockOSThread()
+		return err
+	}
+	defer own.Close()
+	network, err := os.Open("/proc/" + c.pid + "/ns/net")
+	if err == nil {
+		defer network.Close()
+		err = unix.Setns(int(network.Fd()), unix.CLONE_NEWNET)
+	}
+	if err == nil {
+		err = do()
+	}
+	if back := unix.Setns(int(own.Fd()), unix.CLONE_NEWNET); back != nil {
+		return errors.Join(err, back) // nothing else may run on this thread
+	}
+	runtime.UnlockOSThread()
+	return err
 }

@@ -28,6 +28,7 @@ type demo struct {
 	image   *qemu.Image
 	cluster *slurm.Cluster
 	source  *lab.FileSource
+	models  models
 	slurmd  string // the package, with its version
 	staged  string // the operation that staged the model
 }
@@ -81,15 +82,18 @@ func (d *demo) prepare(ctx context.Context) (rootfs string, err error) {
 	}
 	d.Say("%s in namespaces of its own: slurmctld at %s, and slurmrestd behind TLS at %s. It has no node.",
 		strings.TrimSpace(version), slurm.Controller, d.cluster.URL)
-	authority, err := d.models(ctx)
+	if err := d.openRegistry(ctx); err != nil {
+		return "", err
+	}
+	authority, err := d.openSource(ctx)
 	if err != nil {
 		return "", err
 	}
 	return d.machine(ctx, programs, authority)
 }
 
-// models starts the source of models.
-func (d *demo) models(ctx context.Context) (authority []byte, err error) {
+// openSource starts the source of models.
+func (d *demo) openSource(ctx context.Context) (authority []byte, err error) {
 	listener, err := d.cluster.Listen(ctx, sourceAddress, "443")
 	if err != nil {
 		return nil, err

@@ -84,24 +84,3 @@ func beginOf(header string) string {
 	}
 	return header
 }
-
-func (d *demo) refused(ctx context.Context) error {
-	if err := d.Hostler(ctx, 8, "operation", "policy", "set", "model.artifact.stage", "--require-signature", "--reason",
-		"audit of the models"); err != nil {
-		return err
-	}
-	file, err := d.stageInputs()
-	if err != nil {
-		return err
-	}
-	requests := len(d.source.Asked)
-	if err := d.Refused(ctx, []string{"operation", "run", stageModel, "--node", node, "--inputs", file, "--reason", "the new model"},
-		"signature_unverifiable", "the global policy"); err != nil {
-		return err
-	}
-	if len(d.source.Asked) != requests {
-		return fmt.Errorf("the source was asked for %+v", d.source.Asked[requests:])
-	}
-	d.Saw("a file without a signature was refused before anything was asked of the node or the source; the refusal names the global policy")
-	return nil
-}

@@ -164,7 +164,7 @@ func Stopped(err error) error {
 func Typed(args []string) string {
 	words := slices.Clone(args)
 	for i, w := range words {
-		if strings.ContainsAny(w, " ") {
+		if strings.ContainsAny(w, " *") {
 			words[i] = "'" + w + "'"
 		}
 	}
