@@ -17,7 +17,7 @@ import (
 // authenticate with are among the broker's secrets.
 type Cluster struct {
 	Name    string
-	Backend string // ClusterSlurm or ClusterRay
+	Backend string // one of clusterBackends
 	URL     string // https://HOST[:PORT] of the cluster's API
 	CACert  string // PEM; empty: the system's roots
 	// ProjectID is the project whose operations may make members; empty: operations of the platform
@@ -38,27 +38,30 @@ type Cluster struct {
 	SetAt         time.Time
 }
 
-// ClusterSlurm is the backend of clusters that Slurm schedules.
-const ClusterSlurm = "slurm"
-
-// The ways in which nodes authenticate to a Slurm controller.
+// The backends of clusters: what schedules them.
 const (
-	JoinMunge = "munge" // auth/munge, by munge.key
-	JoinSlurm = "slurm" // auth/slurm, by slurm.key
+	ClusterSlurm = "slurm"
+	ClusterRay   = "ray"
+	ClusterK8s   = "k8s"
 )
 
-// ClusterRay is the backend of clusters of Ray.
-const ClusterRay = "ray"
-
-// JoinToken is the way in which nodes authenticate to the head of a cluster of Ray: with its token.
-const JoinToken = "token"
+// The ways in which nodes authenticate to a controller.
+const (
+	JoinMunge = "munge" // Slurm's auth/munge, by munge.key
+	JoinSlurm = "slurm" // Slurm's auth/slurm, by slurm.key
+	JoinToken = "token" // the token of a cluster of Ray
+	// JoinBootstrap is a bootstrap token of Kubernetes, made for one node.
+	JoinBootstrap = "bootstrap-token"
+)
 
 // clusterBackend is what a kind of cluster asks of its record.
 type clusterBackend struct {
 	joinAuths []string // the values of Cluster.JoinAuth
-	// minSecret and maxSecret are the sizes of a join secret, in bytes.
+	// minSecret and maxSecret are the sizes of a join secret, in bytes; zero: none is stored, since each
+	// node gets one of its own.
 	minSecret, maxSecret int
 	lineSecret           bool   // the join secret is one line of text
+	joinCA               bool   // nodes verify the controller with the record's CA certificate
 	tls                  string // how the URL gets TLS
 }
 
@@ -69,6 +72,7 @@ var clusterBackends = map[string]clusterBackend{
 	},
 	// munge takes no shorter key, and slurm.key no longer one.
 	ClusterSlurm: {joinAuths: []string{JoinMunge, JoinSlurm}, minSecret: 32, maxSecret: 1024, tls: "put a proxy with TLS before slurmrestd"},
+	ClusterK8s:   {joinAuths: []string{JoinBootstrap}, joinCA: true, tls: "name the API server itself, without a path"},
 }
 
 var (
@@ -111,11 +115,16 @@ func (c Cluster) Check(token string, joinSecret []byte) error {
 
 // checkJoin judges what nodes join with: all of it, or nothing.
 func (c Cluster) checkJoin(backend clusterBackend, secret []byte) (why string) {
+	stored := backend.maxSecret > 0
 	switch {
 	case c.Controller == "" && c.JoinAuth == "" && len(secret) == 0:
 		return ""
-	case c.Controller == "" || c.JoinAuth == "" || len(secret) == 0:
+	case stored && (c.Controller == "" || c.JoinAuth == "" || len(secret) == 0):
 		return "nodes join with a controller, a way to authenticate and a join secret (give all three, or none)"
+	case c.Controller == "" || c.JoinAuth == "" || !stored && len(secret) > 0:
+		return "nodes join with a controller and a way to authenticate, and get a secret each (give both and no join secret, or neither)"
+	case backend.joinCA && c.CACert == "":
+		return "nodes that join verify the controller with the cluster's CA certificate (give it, /etc/kubernetes/pki/ca.crt as a rule)"
 	case !slices.Contains(backend.joinAuths, c.JoinAuth):
 		return "the way to authenticate is not " + strings.Join(backend.joinAuths, " or ")
 	case len(secret) < backend.minSecret || len(secret) > backend.maxSecret:

@@ -6,6 +6,7 @@ type ClusterJoin struct {
 	Controller string `json:"controller"` // HOST:PORT where the node reports
 	Auth       string `json:"auth"`       // how the node authenticates, as the cluster's record says: munge
 	Key        []byte `json:"key"`
+	CA         string `json:"ca,omitempty"` // PEM; the controller's certificate must verify with it
 }
 
 // ClusterMembership is what a cluster itself says of a node, as the broker asked it for a step
@@ -15,6 +16,8 @@ type ClusterMembership struct {
 	Words string `json:"words"` // the cluster's own
 	// ID is the cluster's own id of the node, where the node needs it to leave: Ray's.
 	ID string `json:"id,omitempty"`
+	// Cut names work that the last order to the cluster has cut off, such as pods.
+	Cut []string `json:"cut,omitempty"`
 }
 
 // The good states of a membership: of a node that is to be a member, and of one that is to be none.

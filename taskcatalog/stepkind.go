@@ -184,7 +184,10 @@ var stepKinds = []StepKind{
 	},
 	{
 		Name: "cluster.leave", Summary: "take the node out of a cluster: no new work, then no record, as the cluster itself says; then no service and no key on the node",
-		Args: []StepArg{argCluster, argClusterName},
+		Args: []StepArg{
+			argCluster, argClusterName,
+			{Name: "force_after", Type: StepInteger, Summary: "k8s: seconds after which pods are cut off that do not go; default: never"},
+		},
 	},
 	{Name: "host.reboot", Summary: "restart the machine, and go on after it"},
 }

@@ -30,6 +30,16 @@ type Membership struct {
 	Reason string
 	// ID is the cluster's own id of a member, where the node needs it to leave.
 	ID string
+	// Cut names work that the last order has cut off, such as pods by force.
+	Cut []string
+}
+
+// DrainOrder is how a node is to lose its work.
+type DrainOrder struct {
+	Reason string // what the cluster shows
+	At     time.Time
+	// ForceAfter is how long after the first order of this reason work is cut off; zero: never.
+	ForceAfter time.Duration
 }
 
 // Adapter asks one cluster. Node is the name of a node in the cluster.
@@ -39,9 +49,13 @@ type Adapter interface {
 	Join(ctx context.Context, node string, until time.Time) (taskcatalog.ClusterJoin, error)
 	// Membership asks what the cluster says of the node. An error means that the cluster said nothing.
 	Membership(ctx context.Context, node string) (Membership, error)
-	// Drain asks that the node gets no further work. Work that runs goes on. A node that is draining or
-	// drained keeps its reason. An adapter whose cluster takes this order from the node alone does nothing.
-	Drain(ctx context.Context, node, reason string) error
+	// Joined takes back what the node has joined with, if it was made for this node alone.
+	Joined(ctx context.Context, node string) error
+	// Drain asks that the node gets no further work and loses what it has, as far as the cluster moves
+	// work. It is asked again until the node is drained, and returns what the cluster says by then, and
+	// what keeps the node. An adapter whose cluster takes this order from the node alone only asks. Code:
+	// cluster_force_unsupported.
+	Drain(ctx context.Context, node string, order DrainOrder) (Membership, error)
 	// Remove asks the cluster to forget the node. It does nothing if the node is absent.
 	Remove(ctx context.Context, node string) error
 }

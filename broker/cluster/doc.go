@@ -5,7 +5,7 @@
 //
 // A platform administrator stores a cluster: broker.Cluster, with a token of the cluster's API and
 // the secret of its nodes among the broker's secrets (Access). A package below this one has an adapter
-// for each backend: slurm and ray.
+// for each backend: slurm, ray and k8s.
 //
 // # Rules
 //

@@ -2,20 +2,22 @@ package cluster
 
 import (
 	"context"
+	"time"
 
 	"github.com/hostler/hostler/taskcatalog"
 )
 
+// maxForceAfter bounds the time after which work is cut off, in seconds.
+const maxForceAfter = 30 * 24 * 3600
+
 // letGo gives a cluster the next order to let a node go, by what the cluster says of it, and returns what
 // the cluster says after the order. First the node gets no new work, then, when it has none, the cluster
-// forgets it. Whoever asks asks again until the cluster says absent. One order in a question bounds its
+// forgets it. Whoever asks must ask again until the cluster says absent. One order in a question bounds its
 // time. What is unknown gets no order.
-func letGo(ctx context.Context, a Adapter, node string, is Membership, reason string) (Membership, error) {
+func letGo(ctx context.Context, a Adapter, node string, is Membership, order DrainOrder) (Membership, error) {
 	switch is.State {
-	case Member, Joining, Down:
-		if err := a.Drain(ctx, node, reason); err != nil {
-			return Membership{}, err
-		}
+	case Member, Joining, Down, Draining:
+		return a.Drain(ctx, node, order)
 	case Drained:
 		if err := a.Remove(ctx, node); err != nil {
 			return Membership{}, err
@@ -26,7 +28,13 @@ func letGo(ctx context.Context, a Adapter, node string, is Membership, reason st
 	return a.Membership(ctx, node)
 }
 
-// leaveReason is what the cluster shows of a node that leaves.
-func leaveReason(plan *taskcatalog.OperationPlan) string {
-	return "hostler: operation " + plan.OperationID + " (" + plan.Operation + ")"
+// leaveOrder is how a step has its node drained.
+func leaveOrder(plan *taskcatalog.OperationPlan, step string, now time.Time) DrainOrder {
+	order := DrainOrder{Reason: "hostler: operation " + plan.OperationID + " (" + plan.Operation + ")", At: now}
+	for _, s := range plan.Steps {
+		if seconds, ok := s.With["force_after"].Literal.(int64); ok && s.ID == step {
+			order.ForceAfter = time.Duration(min(seconds, maxForceAfter)) * time.Second
+		}
+	}
+	return order
 }

@@ -31,12 +31,12 @@ func TestAClusterLetsANodeGo(t *testing.T) {
 		tells string
 		asked string
 	}{
-		{Membership{}, "draining MIXED+DRAIN", "look gpu-7, " + drained + " gpu-7, look gpu-7"},
-		{Membership{}, "draining MIXED+DRAIN", "look gpu-7"},
+		{Membership{}, "draining MIXED+DRAIN", "look gpu-7, " + drained + " gpu-7"},
+		{Membership{}, "draining MIXED+DRAIN", "look gpu-7, " + drained + " gpu-7"},
 		{Membership{State: Drained, Words: "IDLE+DRAIN"}, "absent no such node", "look gpu-7, remove gpu-7, look gpu-7"},
 		{Membership{}, "absent no such node", "look gpu-7"},
 	} {
-		if want.is != (Membership{}) {
+		if want.is.State != "" {
 			s.fake.is = want.is
 		}
 		s.fake.asked = nil
@@ -49,15 +49,19 @@ func TestAClusterLetsANodeGo(t *testing.T) {
 
 func TestAnOrderFollowsWhatTheClusterSays(t *testing.T) {
 	for state, order := range map[State]string{
-		Member: drained, Joining: drained, Down: drained, Drained: "remove",
-		Draining: "", Absent: "", Unknown: "", "": "",
+		Member: drained, Joining: drained, Down: drained, Draining: drained, Drained: "remove",
+		Absent: "", Unknown: "", "": "",
 	} {
 		s := newSite(t, plan)
 		s.fake.is.State = state
 		is, err := s.leaving(t)
 		want := "look gpu-7"
-		if order != "" {
-			want = "look gpu-7, " + order + " gpu-7, look gpu-7"
+		switch order {
+		case "":
+		case "remove":
+			want = "look gpu-7, remove gpu-7, look gpu-7"
+		default:
+			want = "look gpu-7, " + order + " gpu-7"
 		}
 		// The cluster says the same after the order: an order that is accepted has not happened by that.
 		if got := strings.Join(s.fake.asked, ", "); err != nil || got != want || is.State != string(state) {
@@ -83,5 +87,16 @@ func TestANodeThatLeavesHearsItsID(t *testing.T) {
 	s.fake.is = Membership{State: Member, Words: "ALIVE", ID: "a1"}
 	if is, err := s.leaving(t); err != nil || is.ID != "a1" {
 		t.Errorf("%+v %v", is, err)
+	}
+}
+
+// What the plan says of force reaches the cluster, and what was cut off reaches the node and the audit log.
+func TestWhatIsCutOffIsTold(t *testing.T) {
+	s := newSite(t, strings.Replace(plan, `"leave","kind":"cluster.leave","with":{`, `"leave","kind":"cluster.leave","with":{"force_after":90,`, 1))
+	order := strings.TrimSuffix(drained, ":") + " by force after 1m30s:"
+	s.fake.after = map[string]Membership{order: {State: Draining, Words: "x", Cut: []string{"team/db-0"}}}
+	got, err := s.ask(t, "cluster_leave", "leave")
+	if err != nil || got.Secret != `{"state":"draining","words":"x","cut":["team/db-0"]}` || !strings.HasSuffix(got.Opens, "; cut off: team/db-0") {
+		t.Errorf("%+v %v, asked %v", got, err, s.fake.asked)
 	}
 }

@@ -75,12 +75,12 @@ func (s *Steps) Of(ctx context.Context, task broker.Task, credentialType, step s
 		return broker.Minted{}, err
 	}
 	defer clear(access.JoinSecret)
-	return s.answer(ctx, s.Backends[c.Backend](c, access), c, credentialType, member, plan)
+	return s.answer(ctx, s.Backends[c.Backend](c, access), c, credentialType, member, leaveOrder(plan, step, s.Now()))
 }
 
 // answer asks the adapter.
 func (s *Steps) answer(
-	ctx context.Context, a Adapter, c broker.Cluster, credentialType, node string, plan *taskcatalog.OperationPlan,
+	ctx context.Context, a Adapter, c broker.Cluster, credentialType, node string, order DrainOrder,
 ) (broker.Minted, error) {
 	made := broker.Minted{Expires: s.Now().Add(life)}
 	var answer any
@@ -97,14 +97,20 @@ func (s *Steps) answer(
 		answer = join
 	} else {
 		is, err := a.Membership(ctx, node)
-		if err == nil && credentialType == taskcatalog.CredentialClusterLeave {
-			is, err = letGo(ctx, a, node, is, leaveReason(plan))
+		switch {
+		case err == nil && credentialType == taskcatalog.CredentialClusterLeave:
+			is, err = letGo(ctx, a, node, is, order)
+		case err == nil && is.State == Member:
+			err = a.Joined(ctx, node)
 		}
 		if err != nil {
 			return broker.Minted{}, err
 		}
 		made.Opens = fmt.Sprintf("cluster %s says %s of %s (%s)", c.Name, is.State, node, is.Words)
-		answer = taskcatalog.ClusterMembership{State: string(is.State), Words: is.Words, ID: is.ID}
+		if len(is.Cut) > 0 {
+			made.Opens += "; cut off: " + strings.Join(is.Cut, ", ")
+		}
+		answer = taskcatalog.ClusterMembership{State: string(is.State), Words: is.Words, ID: is.ID, Cut: is.Cut}
 	}
 	raw, err := json.Marshal(answer)
 	made.Secret = string(raw)

@@ -46,8 +46,20 @@ func (f *fakeCluster) order(what, node string) error {
 	return f.orders
 }
 
-func (f *fakeCluster) Drain(_ context.Context, node, reason string) error {
-	return f.order("drain for "+reason+":", node)
+func (f *fakeCluster) Joined(_ context.Context, node string) error { return f.order("joined", node) }
+
+func (f *fakeCluster) Drain(_ context.Context, node string, order DrainOrder) (Membership, error) {
+	if !order.At.Equal(now) {
+		return Membership{}, errors.New("the time is another")
+	}
+	force := ""
+	if order.ForceAfter > 0 {
+		force = " by force after " + order.ForceAfter.String()
+	}
+	if err := f.order("drain for "+order.Reason+force+":", node); err != nil {
+		return Membership{}, err
+	}
+	return f.is, nil
 }
 
 func (f *fakeCluster) Remove(_ context.Context, node string) error { return f.order("remove", node) }
@@ -129,7 +141,7 @@ func TestAStepIsAnsweredByTheCluster(t *testing.T) {
 	if err != nil || json.Unmarshal([]byte(got.Secret), &is) != nil || is.State != "member" || is.Words != "IDLE" || strings.Contains(got.Secret, "planted") {
 		t.Errorf("%+v %v", got, err)
 	}
-	if strings.Join(s.fake.asked, ", ") != "look gpu-7, join gpu-7, look gpu-7" {
+	if strings.Join(s.fake.asked, ", ") != "look gpu-7, join gpu-7, look gpu-7, joined gpu-7" {
 		t.Errorf("asked %v", s.fake.asked)
 	}
 }

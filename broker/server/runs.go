@@ -14,6 +14,7 @@ import (
 	"github.com/hostler/hostler/broker/artifactsource"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/cluster"
+	"github.com/hostler/hostler/broker/cluster/k8s"
 	"github.com/hostler/hostler/broker/cluster/ray"
 	"github.com/hostler/hostler/broker/cluster/slurm"
 	"github.com/hostler/hostler/broker/onboarding"
@@ -87,6 +88,7 @@ func kinds(
 var clusterAdapters = map[string]func(broker.Cluster, cluster.Access) cluster.Adapter{
 	broker.ClusterRay:   ray.New,
 	broker.ClusterSlurm: slurm.New,
+	broker.ClusterK8s:   k8s.New,
 }
 
 // minter mints secrets for tasks: a pull token from its registry, a machine's token from its MAAS, or

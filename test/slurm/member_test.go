@@ -24,7 +24,7 @@ func TestANodeIsAMemberUntilItLeaves(t *testing.T) {
 	if m := is(); m.State != cluster.Absent {
 		t.Fatalf("before: %+v", m)
 	}
-	if err := a.Drain(t.Context(), "n1", "early"); err == nil || broker.AsError(err).Code != "cluster_node_unknown" {
+	if _, err := a.Drain(t.Context(), "n1", cluster.DrainOrder{Reason: "early"}); err == nil || broker.AsError(err).Code != "cluster_node_unknown" {
 		t.Fatal(err)
 	}
 	stop := c.Begin("slurmd", "-D", "-Z", "-N", "n1", "--conf-server", Controller, "--conf", "Feature=gpu")
@@ -36,13 +36,13 @@ func TestANodeIsAMemberUntilItLeaves(t *testing.T) {
 	// A job that runs keeps the node from being drained.
 	c.Run("sbatch", "--nodelist=n1", "--chdir=/tmp", "--output=/dev/null", "--job-name=long", "--wrap=sleep 600")
 	c.Until("the job runs", func() bool { return strings.Contains(c.Run("squeue", "--noheader", "--states=RUNNING"), "long") })
-	if err := a.Drain(t.Context(), "n1", "it goes back to the pool"); err != nil {
+	if _, err := a.Drain(t.Context(), "n1", cluster.DrainOrder{Reason: "it goes back to the pool"}); err != nil {
 		t.Fatal(err)
 	}
 	if m := is(); m.State != cluster.Draining || m.Reason != "it goes back to the pool" || !strings.Contains(m.Words, "DRAIN") {
 		t.Errorf("with a job: %+v", m)
 	}
-	if err := a.Drain(t.Context(), "n1", "again"); err != nil {
+	if _, err := a.Drain(t.Context(), "n1", cluster.DrainOrder{Reason: "again"}); err != nil {
 		t.Error(err)
 	}
 	if err := a.Remove(t.Context(), "n1"); err == nil || broker.AsError(err).Code != "cluster_refused" {

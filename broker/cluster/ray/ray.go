@@ -54,9 +54,18 @@ func (c *Cluster) Membership(ctx context.Context, node string) (cluster.Membersh
 	return judge(a, node), nil
 }
 
+// Joined implements cluster.Adapter: the token of all members is not taken back.
+func (c *Cluster) Joined(_ context.Context, node string) error { return c.named(node) }
+
 // Drain implements cluster.Adapter. It gives no order: the dashboard takes none, and the node gives it
 // itself.
-func (c *Cluster) Drain(_ context.Context, node, _ string) error { return c.named(node) }
+func (c *Cluster) Drain(ctx context.Context, node string, order cluster.DrainOrder) (cluster.Membership, error) {
+	if order.ForceAfter > 0 {
+		return cluster.Membership{}, broker.Errorf(broker.Invalid, "cluster_force_unsupported",
+			"cannot drain %s of cluster %s by force: the broker cuts off no work of Ray (leave force_after out of the step)", node, c.record.Name)
+	}
+	return c.Membership(ctx, node)
+}
 
 // Remove implements cluster.Adapter. Ray forgets its dead nodes by itself, and no other can be removed.
 func (c *Cluster) Remove(ctx context.Context, node string) error {

@@ -106,7 +106,7 @@ func TestWhatRaySaysIsJudged(t *testing.T) {
 	// The id is of the record that is alive.
 	d, c := start(t, says(http.StatusOK, nodes(node(id("a"), "n1", dead), node(id("b"), "n1", alive))))
 	is, err := c.Membership(t.Context(), "n1")
-	if err != nil || is != (cluster.Membership{State: cluster.Member, Words: "ALIVE", ID: id("b")}) {
+	if err != nil || is.State != cluster.Member || is.Words != "ALIVE" || is.ID != id("b") {
 		t.Errorf("%+v %v", is, err)
 	}
 	const asked = "GET /api/v0/nodes?filter_keys=node_name&filter_keys=state&filter_predicates=%3D&filter_predicates=%3D&filter_values=n1&filter_values=ALIVE&limit=16 Bearer planted-token"
@@ -195,7 +195,8 @@ func TestNamesThatNoNodeJoinsWithAreRefused(t *testing.T) {
 	for _, name := range []string{"", "N1", "n1&limit=0", "n1/..", "-n1", "n 1", strings.Repeat("n", 64)} {
 		_, look := c.Membership(t.Context(), name)
 		_, join := c.Join(t.Context(), name, time.Time{})
-		for _, err := range []error{look, join, c.Drain(t.Context(), name, "r"), c.Remove(t.Context(), name)} {
+		_, drain := c.Drain(t.Context(), name, cluster.DrainOrder{Reason: "r"})
+		for _, err := range []error{look, join, drain, c.Joined(t.Context(), name), c.Remove(t.Context(), name)} {
 			if err == nil || broker.AsError(err).Code != "cluster_node_invalid" {
 				t.Errorf("%q: %v", name, err)
 			}
@@ -211,8 +212,11 @@ func TestNoOrderIsSent(t *testing.T) {
 	answer := nodes(node(id("a"), "n1", alive))
 	d, c := start(t, nil)
 	d.answer = func(w http.ResponseWriter, r *http.Request) { says(http.StatusOK, answer)(w, r) }
-	if err := c.Drain(t.Context(), "n1", "r"); err != nil || len(d.asked) > 0 {
-		t.Errorf("%v, asked %q", err, d.asked)
+	if is, err := c.Drain(t.Context(), "n1", cluster.DrainOrder{Reason: "r"}); err != nil || is.State != cluster.Member {
+		t.Errorf("%+v %v", is, err)
+	}
+	if _, err := c.Drain(t.Context(), "n1", cluster.DrainOrder{Reason: "r", ForceAfter: time.Hour}); err == nil || broker.AsError(err).Code != "cluster_force_unsupported" {
+		t.Error(err)
 	}
 	if err := c.Remove(t.Context(), "n1"); broker.AsError(err).Code != "cluster_refused" {
 		t.Error(err)

@@ -70,21 +70,32 @@ func (c *Cluster) look(ctx context.Context, node string) (cluster.Membership, er
 	return judge(a, node), nil
 }
 
-// Drain implements cluster.Adapter.
-func (c *Cluster) Drain(ctx context.Context, node, reason string) error {
-	if reason = strings.TrimSpace(taskcatalog.Clean(reason, maxReason)); reason == "" {
-		return broker.Errorf(broker.Invalid, "reason_missing", "cannot drain %s of cluster %s: no reason is given", node, c.name)
+// Joined implements cluster.Adapter: the key of all members is not taken back.
+func (c *Cluster) Joined(context.Context, string) error { return nil }
+
+// Drain implements cluster.Adapter. Jobs that run go on. A node that is draining or drained keeps its
+// reason.
+func (c *Cluster) Drain(ctx context.Context, node string, order cluster.DrainOrder) (cluster.Membership, error) {
+	reason := strings.TrimSpace(taskcatalog.Clean(order.Reason, maxReason))
+	switch {
+	case reason == "":
+		return cluster.Membership{}, broker.Errorf(broker.Invalid, "reason_missing",
+			"cannot drain %s of cluster %s: no reason is given", node, c.name)
+	case order.ForceAfter > 0:
+		return cluster.Membership{}, broker.Errorf(broker.Invalid, "cluster_force_unsupported",
+			"cannot drain %s of cluster %s by force: jobs of Slurm are never cut off (leave force_after out of the step)", node, c.name)
 	}
 	is, err := c.Membership(ctx, node)
 	switch {
-	case err != nil:
-		return err
-	case is.State == cluster.Draining || is.State == cluster.Drained:
-		return nil
+	case err != nil, is.State == cluster.Draining, is.State == cluster.Drained:
+		return is, err
 	case is.State == cluster.Absent || is.State == cluster.Unknown:
-		return c.not("drain", node, is)
+		return cluster.Membership{}, c.not("drain", node, is)
 	}
-	return c.rest.drain(ctx, node, reason)
+	if err := c.rest.drain(ctx, node, reason); err != nil {
+		return cluster.Membership{}, err
+	}
+	return c.Membership(ctx, node)
 }
 
 // Remove implements cluster.Adapter.

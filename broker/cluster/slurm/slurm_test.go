@@ -164,7 +164,7 @@ func TestNamesOfManyNodesAreRefused(t *testing.T) {
 	for _, name := range []string{"", "n[1-9]", "n1,n2", "ALL", "all", "../jobs", "n1?x", "N1", "-n1", strings.Repeat("n", 64)} {
 		_, look := c.Membership(t.Context(), name)
 		_, join := c.Join(t.Context(), name, time.Time{})
-		for _, err := range []error{look, join, c.Drain(t.Context(), name, "r"), c.Remove(t.Context(), name)} {
+		for _, err := range []error{look, join, drain(t, c, name, "r"), c.Remove(t.Context(), name)} {
 			if err == nil || broker.AsError(err).Code != "cluster_node_invalid" {
 				t.Errorf("%q: %v", name, err)
 			}
@@ -173,6 +173,12 @@ func TestNamesOfManyNodesAreRefused(t *testing.T) {
 	if len(f.asked) > 0 {
 		t.Errorf("asked %v", f.asked)
 	}
+}
+
+func drain(t *testing.T, c *Cluster, node, reason string) error {
+	t.Helper()
+	_, err := c.Drain(t.Context(), node, cluster.DrainOrder{Reason: reason})
+	return err
 }
 
 func TestOrdersGoToTheOneNodeThatTheClusterKnows(t *testing.T) {
@@ -188,7 +194,7 @@ func TestOrdersGoToTheOneNodeThatTheClusterKnows(t *testing.T) {
 			says(http.StatusOK, `{"errors":[]}`)(w, r)
 		}
 	}
-	if err := c.Drain(t.Context(), "n1", "hot\nPATH"); err != nil {
+	if err := drain(t, c, "n1", "hot\nPATH"); err != nil {
 		t.Error(err)
 	}
 	if err := c.Remove(t.Context(), "n1"); err != nil {
@@ -205,16 +211,22 @@ func TestOrdersGoToTheOneNodeThatTheClusterKnows(t *testing.T) {
 		`{"errors":[{"error_number":2018}]}`: "absent",
 	} {
 		state, f.asked = answer, nil
-		drain, remove := c.Drain(t.Context(), "n1", "r"), c.Remove(t.Context(), "n1")
+		drained, remove := drain(t, c, "n1", "r"), c.Remove(t.Context(), "n1")
 		orders := strings.Count(strings.Join(f.asked, "\n"), "POST") + strings.Count(strings.Join(f.asked, "\n"), "DELETE")
 		switch {
-		case code == "cluster_node_unknown" && (broker.AsError(drain).Code != code || broker.AsError(remove).Code != code || orders > 0),
-			code == "absent" && (broker.AsError(drain).Code != "cluster_node_unknown" || remove != nil || orders > 0),
-			code == "" && (drain != nil || remove != nil || strings.Contains(strings.Join(f.asked, "\n"), "POST")): // keeps its reason
-			t.Errorf("%s: %v, %v, asked %v", answer, drain, remove, f.asked)
+		case code == "cluster_node_unknown" && (broker.AsError(drained).Code != code || broker.AsError(remove).Code != code || orders > 0),
+			code == "absent" && (broker.AsError(drained).Code != "cluster_node_unknown" || remove != nil || orders > 0),
+			code == "" && (drained != nil || remove != nil || strings.Contains(strings.Join(f.asked, "\n"), "POST")): // keeps its reason
+			t.Errorf("%s: %v, %v, asked %v", answer, drained, remove, f.asked)
 		}
 	}
-	if err := c.Drain(t.Context(), "n1", " "); err == nil || broker.AsError(err).Code != "reason_missing" {
+	if err := drain(t, c, "n1", " "); err == nil || broker.AsError(err).Code != "reason_missing" {
+		t.Error(err)
+	}
+	if _, err := c.Drain(t.Context(), "n1", cluster.DrainOrder{Reason: "r", ForceAfter: time.Hour}); err == nil || broker.AsError(err).Code != "cluster_force_unsupported" {
+		t.Error(err)
+	}
+	if err := c.Joined(t.Context(), "n1"); err != nil {
 		t.Error(err)
 	}
 	f.answer = func(w http.ResponseWriter, r *http.Request) {

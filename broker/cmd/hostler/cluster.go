@@ -21,16 +21,18 @@ func clusterSetCommand(a *app) *cobra.Command {
 	var put api.ClusterPut
 	var token, join, ca string
 	c := &cobra.Command{
-		Use:   "set NAME --backend slurm|ray --url URL --token-file FILE|- --reason R",
+		Use:   "set NAME --backend slurm|ray|k8s --url URL --token-file FILE|- --reason R",
 		Short: "store a cluster and its secrets", Args: exactly("NAME"),
 		Long: `Store a cluster, and its secrets among the broker's secrets. The broker asks the
 cluster's API which nodes are its members, and has it drain and remove nodes. The API
-is behind a proxy with TLS:
+of Slurm or Ray is behind a proxy with TLS:
 
   slurm  slurmrestd of Slurm 23.11 or later, with a token of an account that may
          change nodes: scontrol token username=slurm lifespan=31536000
   ray    the dashboard of the head, of Ray 2.52 or later with RAY_AUTH_MODE=token,
          with the token of the cluster
+  k8s    the API server of Kubernetes itself, with the token of a service account:
+         kubectl create token broker (docs/how-to/kubernetes.md has its rights)
 
 Nodes join only if --controller, --join-auth and --join-secret-file are given. The
 join secret is what all members share: munge.key, slurm.key of auth/slurm, or the token
@@ -38,13 +40,18 @@ of Ray, of 32 characters or more. Whoever is root on a member can act as any use
 the cluster, so the members of a cluster should belong to one tenant. Operations of
 --project alone may make members; without it, operations of the platform alone. The
 cluster is not asked here: the first operation that uses it tries it. Each FILE with a
-secret must be readable by its owner alone.`,
+secret must be readable by its owner alone.
+
+Each node of k8s gets a bootstrap token of its own, so no join secret is stored: its
+nodes join only if --controller, the API server as nodes reach it, --join-auth
+bootstrap-token and --ca-file, the cluster's own CA, are given.`,
 		Example: `  hostler cluster set lab --backend slurm --url https://slurm.example:6820 --token-file token --reason 'our lab'
   hostler cluster set lab --backend slurm --url https://slurm.example:6820 --token-file token --project acme/lab --controller ctl.example:6817 --join-auth munge --join-secret-file munge.key --reason 'our lab'
-  hostler cluster set train --backend ray --url https://head.example --token-file auth_token --project acme/lab --controller head.example:6379 --join-auth token --join-secret-file auth_token --reason 'our lab'`,
+  hostler cluster set train --backend ray --url https://head.example --token-file auth_token --project acme/lab --controller head.example:6379 --join-auth token --join-secret-file auth_token --reason 'our lab'
+  hostler cluster set prod --backend k8s --url https://api.example:6443 --token-file token --ca-file ca.crt --controller api.example:6443 --join-auth bootstrap-token --reason 'our cluster'`,
 		RunE: func(c *cobra.Command, args []string) error {
 			if put.Backend == "" || put.URL == "" || token == "" {
-				return usage("no backend, URL or token is given (use --backend slurm or ray, --url URL and --token-file FILE, or - for stdin)")
+				return usage("no backend, URL or token is given (use --backend slurm, ray or k8s, --url URL and --token-file FILE, or - for stdin)")
 			}
 			if err := needReason(put.Reason); err != nil {
 				return err
@@ -65,13 +72,13 @@ secret must be readable by its owner alone.`,
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&put.Backend, "backend", "", "what schedules the cluster: `slurm` or ray")
+	f.StringVar(&put.Backend, "backend", "", "what schedules the cluster: `slurm`, ray or k8s")
 	f.StringVar(&put.URL, "url", "", "`URL` of the cluster's API, https://HOST[:PORT]")
 	f.StringVar(&token, "token-file", "", "`FILE` with a token of the API, or - for stdin")
-	f.StringVar(&ca, "ca-file", "", "PEM `FILE` that the URL's certificate is verified with (default: the system's roots)")
+	f.StringVar(&ca, "ca-file", "", "PEM `FILE` that the URL's certificate is verified with, by nodes of k8s as well (default: the system's roots)")
 	f.StringVar(&put.Project, "project", "", "`PROJECT` whose operations may make members (default: operations of the platform alone)")
 	f.StringVar(&put.Controller, "controller", "", "`HOST:PORT` where nodes report (default: no node can join)")
-	f.StringVar(&put.JoinAuth, "join-auth", "", "how nodes authenticate: `munge`, slurm or token")
+	f.StringVar(&put.JoinAuth, "join-auth", "", "how nodes authenticate: `munge`, slurm, token or bootstrap-token")
 	f.StringVar(&join, "join-secret-file", "", "`FILE` with munge.key, slurm.key or the token of Ray")
 	reasonFlag(c, &put.Reason)
 	return c

@@ -1,0 +1,125 @@
+package k8s
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/broker/cluster"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// maxWords bounds what is told of a node, and maxReason what is told of a reason, in bytes.
+const maxWords, maxReason = 200, 200
+
+// node is the part of a node that is read.
+type node struct {
+	typed
+	Metadata metadata `json:"metadata"`
+	Spec     struct {
+		Unschedulable bool    `json:"unschedulable"`
+		Taints        []taint `json:"taints"`
+	} `json:"spec"`
+	Status struct {
+		Conditions []struct {
+			Type   string `json:"type"`
+			Status string `json:"status"`
+		} `json:"conditions"`
+	} `json:"status"`
+}
+
+type taint struct {
+	Key    string `json:"key"`
+	Effect string `json:"effect"`
+}
+
+// ready are the values of the condition Ready, each with the state of its node and the word of kubectl.
+// A kubelet that reports a node which is not ready runs, and a Ready of Unknown means that it has not
+// reported for a while.
+var ready = map[string]struct {
+	state cluster.State
+	word  string
+}{
+	"True": {cluster.Member, "Ready"}, "False": {cluster.Joining, "NotReady"}, "Unknown": {cluster.Down, "Unknown"}, "": {cluster.Joining, "NotReady"},
+}
+
+// taints are the keys that Kubernetes itself sets, each with what it makes of a member. Keys of others say
+// which pods a member takes.
+var taints = map[string]cluster.State{
+	"node.kubernetes.io/not-ready":                   cluster.Joining,
+	"node.kubernetes.io/network-unavailable":         cluster.Joining,
+	"node.kubernetes.io/unschedulable":               cluster.Joining, // for a moment after it was cordoned or uncordoned
+	"node.kubernetes.io/memory-pressure":             cluster.Joining,
+	"node.kubernetes.io/disk-pressure":               cluster.Joining,
+	"node.kubernetes.io/pid-pressure":                cluster.Joining,
+	"node.cloudprovider.kubernetes.io/uninitialized": cluster.Joining,
+	"node.kubernetes.io/unreachable":                 cluster.Down,
+	"node.kubernetes.io/out-of-service":              cluster.Down,
+	"node.cloudprovider.kubernetes.io/shutdown":      cluster.Down,
+}
+
+var effects = []string{"NoSchedule", "PreferNoSchedule", "NoExecute"}
+
+// judge makes a membership of a node. Of a node that is cordoned the pods decide: the state is Draining.
+func judge(n *node, name string) cluster.Membership {
+	unknown := func(words string) cluster.Membership { return cluster.Membership{State: cluster.Unknown, Words: words} }
+	switch {
+	case n.APIVersion != "v1" || n.Kind != "Node":
+		return unknown("the answer is no node")
+	case n.Metadata.Name != name:
+		return unknown("the answer is about another node")
+	case n.Metadata.UID == "":
+		return unknown("the node has no uid")
+	case n.Metadata.DeletionTimestamp != "":
+		return unknown("the node is being deleted")
+	}
+	value, seen := "", 0
+	for _, c := range n.Status.Conditions {
+		if c.Type == "Ready" {
+			value, seen = c.Status, seen+1
+		}
+	}
+	is, known := ready[value]
+	if !known || seen > 1 || seen == 1 && value == "" {
+		return unknown("the condition Ready is not understood")
+	}
+	state, words := is.state, []string{is.word}
+	if n.Spec.Unschedulable {
+		words = append(words, "SchedulingDisabled")
+	}
+	for _, t := range n.Spec.Taints {
+		as, own := taints[t.Key]
+		switch {
+		case !slices.Contains(effects, t.Effect), !own && kubernetesOwn(t.Key):
+			return unknown("a taint is not understood: " + taskcatalog.Clean(t.Key+":"+t.Effect, 100))
+		case !own || t.Effect == "PreferNoSchedule":
+			continue
+		case as == cluster.Down || state == cluster.Member:
+			state = as
+		}
+		if _, short, _ := strings.Cut(t.Key, "/"); short != "unschedulable" {
+			words = append(words, short)
+		}
+	}
+	if n.Spec.Unschedulable {
+		state = cluster.Draining
+	}
+	_, reason := n.noted()
+	return cluster.Membership{State: state, Words: taskcatalog.Clean(strings.Join(words, ","), maxWords), Reason: reason}
+}
+
+// kubernetesOwn reports whether a taint is of Kubernetes itself, which knows more of them with each
+// release.
+func kubernetesOwn(key string) bool {
+	domain, _, _ := strings.Cut(key, "/")
+	return domain == "node.kubernetes.io" || domain == "node.cloudprovider.kubernetes.io"
+}
+
+// controls reports whether a node is one of the control plane.
+func (n *node) controls() bool {
+	for _, role := range []string{"control-plane", "master", "etcd"} {
+		if _, is := n.Metadata.Labels["node-role.kubernetes.io/"+role]; is {
+			return true
+		}
+	}
+	return false
+}
