@@ -37,6 +37,10 @@ const AllocationImageNotInstalled = "image_not_installed"
 // AllocationBeginOperation is the code of an allocation that failed because the operation of its begin did not end well.
 const AllocationBeginOperation = "begin_operation_failed"
 
+// AllocationEndOperation is the code of an allocation whose release stopped because the operation that its SKU names for
+// the end did not end well.
+const AllocationEndOperation = "end_operation_failed"
+
 // Failure describes a failure to the tenant, with the next action. Empty: nothing failed.
 func (a Allocation) Failure() string {
 	switch {
@@ -48,6 +52,8 @@ func (a Allocation) Failure() string {
 		return "the operation that runs when an allocation begins did not end well, and the allocation holds no node (hostler operation list shows it; ask again, and if that fails too, tell the platform's operators the id and the code)"
 	case a.Status == AllocationFailed:
 		return "the nodes could not be made ready, and the allocation holds none (ask again; if that fails too, tell the platform's operators the id and the code)"
+	case a.Status == AllocationReleaseFailed && a.Code == AllocationEndOperation:
+		return "the operation that runs when an allocation ends did not end well, so the accounts stay, and the allocation still counts against the quota (hostler operation list shows it; release the allocation again, which tries it again; if that fails too, tell the platform's operators the id and the code)"
 	case a.Status == AllocationReleaseFailed:
 		return "the tenant could not be removed or the nodes could not be cleaned, and the allocation still counts against the quota (release it again; if that fails too, tell the platform's operators the id and the code)"
 	}
@@ -92,6 +98,8 @@ type Allocation struct {
 	EndsAt    time.Time // when the allocation is to be released; zero: never
 	Labels    map[string]string
 	NodeIDs   []string // the claimed nodes, by id; the claims end with the allocation
+	// Forced: a platform admin forced the present release, which goes on without the operation of its end.
+	Forced bool
 	// Code says why the allocation failed or its release failed; the tenant may see it. Empty: no
 	// failure.
 	Code           string

@@ -177,7 +177,7 @@ func (a *API) releaseAllocation(ctx context.Context, in *releaseAllocationInput)
 			return nil, err
 		}
 	}
-	if found, err = a.release(ctx, found, by, reason); err != nil {
+	if found, err = a.release(ctx, found, store.AllocationChange{By: by, Reason: reason}); err != nil {
 		return nil, err
 	}
 	return a.tenantsView(ctx, found)
@@ -185,14 +185,13 @@ func (a *API) releaseAllocation(ctx context.Context, in *releaseAllocationInput)
 
 // release begins the release of an allocation, or begins a failed release again. An allocation that
 // is being released or was released stays as it is.
-func (a *API) release(ctx context.Context, found broker.Allocation, by broker.AllocationOwner, reason string) (broker.Allocation, error) {
+func (a *API) release(ctx context.Context, found broker.Allocation, c store.AllocationChange) (broker.Allocation, error) {
 	if found.Status == broker.AllocationReleased {
 		return found, nil
 	}
 	who := callerOf(ctx)
-	moved, err := a.c.DB.TransitionAllocation(ctx, who.actor(), found.ID, store.AllocationChange{
-		To: broker.AllocationReleasing, By: by, Reason: reason, CorrelationID: who.correlationID,
-	})
+	c.To, c.CorrelationID = broker.AllocationReleasing, who.correlationID
+	moved, err := a.c.DB.TransitionAllocation(ctx, who.actor(), found.ID, c)
 	if err != nil && moved.Status == broker.AllocationReleased { // it was released a moment ago
 		return moved, nil
 	}

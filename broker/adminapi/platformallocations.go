@@ -6,6 +6,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -69,7 +70,7 @@ func (a *API) forceRelease(ctx context.Context, in *forceReleaseInput) (*api.Pla
 	if err != nil {
 		return nil, err
 	}
-	if found, err = a.release(ctx, found, broker.AllocationAdmin, reason); err != nil {
+	if found, err = a.release(ctx, found, store.AllocationChange{By: broker.AllocationAdmin, Reason: reason, Force: true}); err != nil {
 		return nil, err
 	}
 	views, err := a.platformViews(ctx, found)

@@ -31,6 +31,8 @@ type Work struct {
 	// Installing are the nodes for which this run has begun a reimage. A reimage that ends without the image is
 	// not begun again.
 	Installing []string `json:"installing,omitempty"`
+	// Unended are the nodes on which the end of an operation of the allocation is unknown. They are reimaged.
+	Unended []string `json:"unended,omitempty"`
 	// Begun are the nodes whose turnover this run has begun. A turnover that ends without a
 	// certificate is not begun again by the same run.
 	Begun []string `json:"begun,omitempty"`
@@ -76,7 +78,8 @@ type Records interface {
 	// TurnOver begins a turnover of a node, which ends what is left of the allocation on the node. waits
 	// says why the turnover has not begun: another run has taken the node meanwhile, or the site has no
 	// place for another turnover; empty: it has begun. Codes: those of turnover.New.
-	TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) (waits string, err error)
+	// reimage is why nothing but a reimage will do; empty: the site's policy decides.
+	TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause, reimage string) (waits string, err error)
 	// HaveImage are the nodes of an allocation that have the image that was asked for.
 	HaveImage(ctx context.Context, a broker.Allocation) (map[string]bool, error)
 	// Install begins a reimage of a node with the image of an allocation. waits and codes: as of TurnOver.
@@ -85,6 +88,8 @@ type Records interface {
 	// begun where it was not, and tried again. waits says why none has begun yet. Nil without waits: there is none.
 	// Codes: those of operationrecords.New.
 	Bound(ctx context.Context, a broker.Allocation, t broker.OperationTrigger, w Wish) (o *broker.Operation, waits string, err error)
+	// Left says what is known of the operation of a trigger on the nodes of an allocation.
+	Left(ctx context.Context, a broker.Allocation, t broker.OperationTrigger) (Left, error)
 	// GiveUp asks for the end of an operation. One that has ended stays as it is.
 	GiveUp(ctx context.Context, operationID, reason string) error
 	// Replaced reports whether a reimage is about to begin in place of one of these runs, which the node's
@@ -133,6 +138,7 @@ const (
 	CodeBeginOperation        = broker.AllocationBeginOperation
 	CodeNodeNotReady          = "node_not_ready"
 	CodeProvisioningCancelled = "provisioning_cancelled"
+	CodeEndOperation          = broker.AllocationEndOperation
 	CodeCleaningFailed        = "cleaning_failed"
 	CodeReleaseCancelled      = "release_cancelled"
 )

@@ -16,21 +16,30 @@ func (c *Chains) runBegin(ctx context.Context, r *run, a broker.Allocation) erro
 // runEnd has the operation run that the SKU or the project names for the end of an allocation: before the account ends
 // on any node, so not beside a turnover. A release that is tried again tries a failed operation again.
 func (c *Chains) runEnd(ctx context.Context, r *run, a broker.Allocation) error {
+	wish, err := c.endWish(ctx, r, a)
+	if err != nil {
+		return err
+	}
+	return c.runBound(ctx, r, a, broker.TriggerEnd, wish)
+}
+
+// endWish says whether the operation of the end may begin.
+func (c *Chains) endWish(ctx context.Context, r *run, a broker.Allocation) (Wish, error) {
 	wish := Wish{Begin: true, Again: r.RequestedAt}
 	holders, err := c.holders(ctx, r)
 	if err != nil {
-		return err
+		return wish, err
 	}
 	for _, id := range r.State.NodeIDs {
 		account, err := c.Records.Account(ctx, a, id)
 		if err != nil {
-			return failed(err)
+			return wish, failed(err)
 		}
 		if h := holders[id]; account != AccountLives || h != nil && turnsOver(h) {
 			wish = Wish{}
 		}
 	}
-	return c.runBound(ctx, r, a, broker.TriggerEnd, wish)
+	return wish, nil
 }
 
 // runBound waits for the operation, but not for ever: for its deadline, and for as long as silent nodes are waited for

@@ -84,9 +84,14 @@ func (c *Chains) Provision() chain.Chain[Work] {
 func (c *Chains) Release() chain.Chain[Work] {
 	return chain.Chain[Work]{Kind: broker.ReleaseKind, Stages: []stage{
 		{
-			// It is told and recorded when the operation fails, and the account ends all the same.
+			// It is told and recorded when the operation fails. The next stage judges what that means.
 			Name: "run_end", Do: c.in(releasing, c.runEnd), Undo: c.in(releasing, c.cancelRelease), Optional: true,
 			About: about("each node: the operation that the SKU or the project names, if one does", "", time.Minute),
+		},
+		{
+			Name: "settle_end", Do: c.in(releasing, c.settleEnd), Undo: c.in(releasing, c.cancelRelease), Retry: again,
+			About:  about("the broker: the operation of the end runs on no node any more, and ended well if the SKU names it", "", time.Second),
+			Rescue: []stage{{Name: "keep_accounts", Do: c.in(releasing, c.keepAccounts), Retry: again, Then: "settle_end"}},
 		},
 		{
 			// A node on which the account cannot be ended here is left to its turnover.

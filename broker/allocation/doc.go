@@ -9,8 +9,10 @@
 // could not make it, is turned over.
 //
 // Before an allocation becomes active, the operation runs that its SKU or its project names (broker.OperationBindings).
-// Without a good end the allocation fails. A release runs the operation of the end first, and goes on without it. The
-// operation's id follows from the allocation, so that none begins twice, and each wait for one ends.
+// Without a good end the allocation fails. A release runs the operation of the end first. If the SKU names it, no account
+// ends without its good end; a forced release goes on without it, and any release without that of a project. The
+// operation's id follows from the allocation, so that none begins twice, and each wait for one ends. Where an operation may
+// still run, nothing is cleaned in place: the node is reimaged.
 //
 // Release then ends the account, has each node turned over by a run of its own, and waits for the
 // certificates. The allocation is released only with a certificate of each node. A turnover that
@@ -21,7 +23,7 @@
 //
 // Each stage goes by the allocation's status, not by what the run remembers: a broker may die after a
 // status was reached and before the run is saved, and the nodes of a released allocation may be another
-// tenant's a moment later. The code of a failed allocation is one of seven, because the tenant sees it.
+// tenant's a moment later. The code of a failed allocation is one of a few, because the tenant sees it.
 // The run and the audit log have the failure itself.
 //
 // Status and claims are the store's (broker.TransitionAllocation judges), and so is the judgement

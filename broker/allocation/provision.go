@@ -216,6 +216,9 @@ func (c *Chains) cancelProvision(ctx context.Context, r *run) error {
 // giveBack has each node of a failed allocation turned over that may have the account, or whose agent
 // could not make it. The turnovers are not waited for.
 func (c *Chains) giveBack(ctx context.Context, r *run, a broker.Allocation) error {
+	if _, err := c.settled(ctx, r, a, broker.TriggerBegin); err != nil {
+		return err
+	}
 	holders, err := c.holders(ctx, r)
 	if err != nil {
 		return err
@@ -272,7 +275,7 @@ func (c *Chains) giveNodeBack(ctx context.Context, r *run, a broker.Allocation, 
 
 // beginTurnover begins the turnover of a node, or waits for a place of the site, or for the run that was faster.
 func (c *Chains) beginTurnover(ctx context.Context, r *run, a broker.Allocation, nodeID, cause string) error {
-	waits, err := c.Records.TurnOver(ctx, a, nodeID, cause)
+	waits, err := c.Records.TurnOver(ctx, a, nodeID, cause, r.State.unended(nodeID, a))
 	switch {
 	case err != nil:
 		return failed(err)

@@ -13,11 +13,11 @@ import (
 
 // endUsers ends the account on all nodes at once, and waits for all.
 func (c *Chains) endUsers(ctx context.Context, r *run, a broker.Allocation) error {
-	if err := c.giveUpBound(ctx, a, broker.TriggerEnd); err != nil {
-		return err
-	}
 	var waits, wrong error
 	for _, id := range r.State.NodeIDs {
+		if r.State.unended(id, a) != "" { // its reimage ends the account
+			continue
+		}
 		switch account, err := c.Records.Account(ctx, a, id); {
 		case err != nil:
 			return failed(err)
@@ -39,6 +39,10 @@ func (c *Chains) endUsers(ctx context.Context, r *run, a broker.Allocation) erro
 		return waits
 	case wrong != nil:
 		return failed(wrong)
+	}
+	if len(r.State.Unended) > 0 {
+		r.Note(nil, "no node but those that are reimaged has the tenant's account")
+		return nil
 	}
 	r.Note(nil, "no node has the tenant's account")
 	return nil

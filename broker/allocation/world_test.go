@@ -61,6 +61,10 @@ type world struct {
 	ended    []allocation.Change // statuses that ended a provisioning
 	// bound are the operations that the SKU names, as they end when they are looked at. OperationRunning: never.
 	bound map[broker.OperationTrigger]broker.OperationStatus
+	// required: the operations are the SKU's. lingers are the nodes on which an operation goes on although it was given up,
+	// and deaf those that never fetch their task.
+	required      bool
+	lingers, deaf []string
 	// unread is how often an operation that has begun cannot be read.
 	unread int
 	busy   bool                         // another operation has the nodes
@@ -402,7 +406,7 @@ func (w *world) Holder(ctx context.Context, nodeID string) (*chain.Record, error
 	return nil, err
 }
 
-func (w *world) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) (string, error) {
+func (w *world) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause, reimage string) (string, error) {
 	switch {
 	case w.full > 0:
 		w.full--
@@ -415,7 +419,14 @@ func (w *world) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause
 	if slices.Contains([]broker.AllocationStatus{broker.AllocationProvisioning, broker.AllocationActive}, w.all[a.ID].Status) {
 		return "", broker.Errorf(broker.Refused, "allocation_live", "allocation %s holds node %s", a.ID, nodeID)
 	}
-	w.saw = append(w.saw, "turnover")
+	what := "turnover"
+	if reimage != "" {
+		what = "reimage"
+	}
+	w.saw = append(w.saw, what)
+	if slices.Contains(w.lingers, nodeID) != (reimage != "") && !slices.Contains(w.deaf, nodeID) {
+		w.Errorf("node %s gets a %s, and an operation may run on %v", nodeID, what, w.lingers)
+	}
 	return w.begin(ctx, a, nodeID, cause)
 }
 
@@ -450,6 +461,31 @@ func (w *world) Bound(_ context.Context, a broker.Allocation, t broker.Operation
 	}
 	found := *w.ops[id]
 	return &found, "", nil
+}
+
+func (w *world) Left(_ context.Context, a broker.Allocation, t broker.OperationTrigger) (l allocation.Left, err error) {
+	l.Required = w.required && w.bound[t] != ""
+	o := w.ops[broker.BoundOperationID(a.ID, t)]
+	if o == nil {
+		if l.Required {
+			l.Failed = a.NodeIDs
+		}
+		return l, nil
+	}
+	found := *o
+	l.Operation = &found
+	for _, n := range a.NodeIDs {
+		switch {
+		case o.Status == broker.OperationSucceeded:
+		case slices.Contains(w.lingers, n) || !o.Status.Ended():
+			l.Running = append(l.Running, n)
+		case slices.Contains(w.deaf, n):
+			l.Silent = append(l.Silent, n)
+		default:
+			l.Failed = append(l.Failed, n)
+		}
+	}
+	return l, nil
 }
 
 func (w *world) GiveUp(_ context.Context, operationID, _ string) error {

@@ -29,14 +29,15 @@ var allocationEvents = map[broker.AllocationStatus]string{
 }
 
 const allocationColumns = `id, project_id, status, sku, nodes, gpus, site, image, key_ids, ends_at, labels, code, certificate_ids,
-	requested_at, provisioning_at, active_at, releasing_at, released_at, failed_at, release_failed_at`
+	requested_at, provisioning_at, active_at, releasing_at, released_at, failed_at, release_failed_at,
+	release_forced`
 
 func scanAllocation(row sqlkit.Row) (a broker.Allocation, err error) {
 	err = row.Scan(&a.ID, &a.ProjectID, &a.Status, &a.SKU, &a.Nodes, &a.GPUs, &a.Site, &a.Image, sqlkit.ScanJSON(&a.KeyIDs),
 		sqlkit.ScanMicros(&a.EndsAt), sqlkit.ScanJSON(&a.Labels), &a.Code, sqlkit.ScanJSON(&a.CertificateIDs),
 		sqlkit.ScanMicros(&a.RequestedAt), sqlkit.ScanMicros(&a.ProvisioningAt), sqlkit.ScanMicros(&a.ActiveAt),
 		sqlkit.ScanMicros(&a.ReleasingAt), sqlkit.ScanMicros(&a.ReleasedAt), sqlkit.ScanMicros(&a.FailedAt),
-		sqlkit.ScanMicros(&a.ReleaseFailedAt))
+		sqlkit.ScanMicros(&a.ReleaseFailedAt), &a.Forced)
 	return a, err
 }
 
@@ -154,6 +155,7 @@ func (db *DB) addClaims(ctx context.Context, page []broker.Allocation) error {
 type AllocationChange struct {
 	To             broker.AllocationStatus
 	By             broker.AllocationOwner
+	Force          bool // to releasing: it goes on without the operation of its end
 	Reason         string
 	Code           string   // of a failure
 	CertificateIDs []string // of the turnovers that a release ends with
@@ -198,6 +200,9 @@ func (t *tx) transitionAllocation(
 	if c.To == broker.AllocationFailed || c.To == broker.AllocationReleaseFailed {
 		a.Code = c.Code
 	}
+	if c.To == broker.AllocationReleasing {
+		a.Forced = c.Force
+	}
 	if c.To == broker.AllocationReleased {
 		a.CertificateIDs = c.CertificateIDs
 	}
@@ -236,9 +241,9 @@ func (t *tx) transitionAllocation(
 func (t *tx) saveStatus(ctx context.Context, a broker.Allocation) error {
 	us := sqlkit.Micros
 	if _, err := t.ExecContext(ctx, `UPDATE tenant_allocations SET status = $1, code = $2, certificate_ids = $3, provisioning_at = $4,
-		active_at = $5, releasing_at = $6, released_at = $7, failed_at = $8, release_failed_at = $9 WHERE id = $10`,
+		active_at = $5, releasing_at = $6, released_at = $7, failed_at = $8, release_failed_at = $9, release_forced = $10 WHERE id = $11`,
 		string(a.Status), a.Code, sqlkit.JSON(a.CertificateIDs), us(a.ProvisioningAt), us(a.ActiveAt), us(a.ReleasingAt),
-		us(a.ReleasedAt), us(a.FailedAt), us(a.ReleaseFailedAt), a.ID); err != nil || !a.Status.Ended() {
+		us(a.ReleasedAt), us(a.FailedAt), us(a.ReleaseFailedAt), a.Forced, a.ID); err != nil || !a.Status.Ended() {
 		return err
 	}
 	for _, node := range a.NodeIDs {

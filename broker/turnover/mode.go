@@ -19,6 +19,8 @@ type Past struct {
 	// RootSinceReimage: a tenant had root since the node's last reimage, also one after whom the node was handed out again
 	// by a policy that permitted it.
 	RootSinceReimage bool
+	// Unended says what may still run on the node, and only a reimage ends; empty: nothing.
+	Unended string
 }
 
 // Choice is the mode of a turnover that nobody requested.
@@ -80,6 +82,9 @@ func erasesSystem(p broker.TurnoverPolicy) bool {
 
 // asksReimage says which rules ask for a reimage, whatever the certificate needs.
 func asksReimage(n broker.Node, p broker.ModePolicy, tenants []broker.Occupant, past Past) (why []string) {
+	if past.Unended != "" {
+		why = append(why, past.Unended)
+	}
 	if slices.Contains(p.ReimageSKUs, n.SKU) {
 		why = append(why, "SKU "+n.SKU+" is named (reimage_skus)")
 	}

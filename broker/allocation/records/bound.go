@@ -7,6 +7,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/allocation"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/operation"
 	operationrecords "github.com/hostler/hostler/broker/operation/records"
 )
 
@@ -31,6 +32,41 @@ func (r *Records) Bound(
 		return r.started(ctx, found.ID, start)
 	}
 	return &found, "", nil
+}
+
+// Left implements allocation.Records.
+func (r *Records) Left(ctx context.Context, a broker.Allocation, t broker.OperationTrigger) (l allocation.Left, err error) {
+	sku, err := r.DB.SKU(ctx, a.SKU)
+	if err != nil {
+		return l, err
+	}
+	b := sku.Bindings.Of(t)
+	o, err := r.DB.Operation(ctx, broker.BoundOperationID(a.ID, t))
+	if err != nil && broker.AsError(err).Code == "operation_not_found" {
+		if b != nil {
+			l.Required, l.Failed = true, a.NodeIDs
+		}
+		return l, nil
+	}
+	if err != nil {
+		return l, err
+	}
+	l.Operation, l.Required = &o, b != nil && b.Operation == o.Operation
+	for _, id := range o.NodeIDs {
+		part, err := r.Operations.PartOf(ctx, o, id)
+		switch {
+		case err != nil:
+			return l, err
+		case part == operation.PartDone:
+		case part == operation.PartRuns || !o.Status.Ended(): // its run may still ask the node
+			l.Running = append(l.Running, id)
+		case part == operation.PartUnread && o.CanceledBy == broker.System.Name: // it was given up
+			l.Silent = append(l.Silent, id)
+		default:
+			l.Failed = append(l.Failed, id)
+		}
+	}
+	return l, nil
 }
 
 // begin begins the operation that the SKU names, or else the project.

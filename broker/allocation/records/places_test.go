@@ -119,7 +119,7 @@ func TestThePlaceIsOfTheReleaseThatBeganFirst(t *testing.T) {
 			worked, err = s.engine.Step(s.Context())
 			s.ok(err)
 		}
-		if why, err := s.records.TurnOver(s.Context(), last, last.NodeIDs[0], "released"); err != nil || !strings.Contains(why, "releases go first") {
+		if why, err := s.records.TurnOver(s.Context(), last, last.NodeIDs[0], "released", ""); err != nil || !strings.Contains(why, "releases go first") {
 			s.Errorf("the last release may begin: %q (%v)", why, err)
 		}
 		s.settle()

@@ -139,7 +139,7 @@ func (r *Records) Holder(ctx context.Context, nodeID string) (*chain.Record, err
 }
 
 // TurnOver implements allocation.Records.
-func (r *Records) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) (waits string, err error) {
+func (r *Records) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause, reimage string) (waits string, err error) {
 	n, err := r.DB.Node(ctx, nodeID)
 	if err != nil {
 		return "", err
@@ -156,6 +156,7 @@ func (r *Records) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cau
 	if err != nil {
 		return "", err
 	}
+	past.Unended = reimage
 	// Where no certificate can meet the policy, the turnover fails and says why.
 	c := turnover.Choose(n, at, tenants, past)
 	state, locks, err := turnover.New(n, at, turnover.Request{

@@ -69,6 +69,7 @@ type site struct {
 	asked     []string
 	fails     bool // operations fail
 	hangs     bool // operations do not end before they are cancelled
+	deaf      bool // the nodes hear no cancel
 	hung      map[string]wire.Delivery
 }
 
@@ -267,7 +268,7 @@ func (s *site) answerAll() {
 			s.answer(a, d)
 		}
 		for _, id := range reply.Cancel {
-			if d, hung := s.hung[id]; hung {
+			if d, hung := s.hung[id]; hung && !s.deaf {
 				s.answer(a, d)
 			}
 		}

@@ -82,6 +82,11 @@ func (m mortalRecords) Bound(ctx context.Context, a broker.Allocation, t broker.
 	return o, waits, err
 }
 
+func (m mortalRecords) Left(ctx context.Context, a broker.Allocation, t broker.OperationTrigger) (l allocation.Left, err error) {
+	err = m.b.call(func() error { l, err = m.Records.Left(ctx, a, t); return err })
+	return l, err
+}
+
 func (m mortalRecords) GiveUp(ctx context.Context, operationID, reason string) error {
 	return m.b.call(func() error { return m.Records.GiveUp(ctx, operationID, reason) })
 }

@@ -184,8 +184,8 @@ func (m mortalRecords) Holder(ctx context.Context, nodeID string) (r *chain.Reco
 	return r, err
 }
 
-func (m mortalRecords) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause string) (waits string, err error) {
-	err = m.b.call(func() error { waits, err = m.Records.TurnOver(ctx, a, nodeID, cause); return err })
+func (m mortalRecords) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cause, reimage string) (waits string, err error) {
+	err = m.b.call(func() error { waits, err = m.Records.TurnOver(ctx, a, nodeID, cause, reimage); return err })
 	return waits, err
 }
 

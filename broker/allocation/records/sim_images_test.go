@@ -45,7 +45,7 @@ func (m mortalRecords) HaveImage(ctx context.Context, a broker.Allocation) (have
 // Install begins a turnover after which the node has the image.
 func (m mortalRecords) Install(ctx context.Context, a broker.Allocation, nodeID string) (waits string, err error) {
 	err = m.b.call(func() error {
-		waits, err = m.Records.TurnOver(ctx, a, nodeID, "image "+a.Image)
+		waits, err = m.Records.TurnOver(ctx, a, nodeID, "image "+a.Image, "")
 		if err == nil && waits == "" {
 			m.b.s.machine(nodeID).toInstall = a.Image
 			m.b.s.say("node %s is reimaged for %s with %s", nodeID, a.ID, a.Image)

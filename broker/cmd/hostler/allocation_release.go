@@ -48,7 +48,8 @@ func allocationForceReleaseCommand(a *app) *cobra.Command {
 	c := &cobra.Command{
 		Use: "force-release ID --reason R", Short: "release an allocation of any project, as the platform", Args: exactly("ID"),
 		Long: `Release an allocation of any project. The tenant's users and sessions end, and the
-nodes are cleaned. It needs a platform_admin; the reason is in the audit log.`,
+nodes are cleaned. It goes on without the operation that the SKU names for the end, if
+that does not end well. It needs a platform_admin; the reason is in the audit log.`,
 		Example: "  hostler allocation force-release alc-019c4e6a2f1k7m2q4s6t8w --reason 'contract 17 ended' --yes",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needReason(reason); err != nil {

@@ -1,0 +1,100 @@
+package allocation
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
+)
+
+// Left is what is known of an allocation's operation on the nodes of the allocation.
+type Left struct {
+	Operation *broker.Operation // nil: none has begun
+	// Required: the SKU names the operation, and what follows needs its success.
+	Required bool
+	// Failed are the nodes that have not done their part. Silent are those that never fetched their task until the
+	// operation was given up, and Running those on which it may still run.
+	Failed, Silent, Running []string
+}
+
+// settled waits until an operation of the allocation runs on no node any more, and asks for its end. After that time its
+// end on a node counts as unknown. Nothing in place is proof against it there, so the node is reimaged. So is a silent node
+// on which the operation is required.
+func (c *Chains) settled(ctx context.Context, r *run, a broker.Allocation, t broker.OperationTrigger) (Left, error) {
+	if err := c.giveUpBound(ctx, a, t); err != nil {
+		return Left{}, err
+	}
+	left, err := c.Records.Left(ctx, a, t)
+	if err != nil {
+		return left, failed(err)
+	}
+	proven, err := c.Records.Proven(ctx, a)
+	if err != nil {
+		return left, failed(err)
+	}
+	for _, nodes := range []*[]string{&left.Failed, &left.Silent, &left.Running} {
+		*nodes = slices.DeleteFunc(slices.Clone(*nodes), func(id string) bool { return proven[id] != "" })
+	}
+	if len(left.Running) > 0 {
+		waited, err := r.Since(ctx, r.EnteredAt)
+		switch {
+		case err != nil:
+			return left, failed(err)
+		case waited < silence:
+			return left, chain.Again(soon, "operation %s may still run on %s, and was asked to stop; after %s the node is reimaged", left.Operation.ID,
+				strings.Join(left.Running, ", "), silence)
+		}
+	}
+	r.State.Unended = left.Running
+	if left.Required {
+		r.State.Unended = slices.Concat(left.Running, left.Silent)
+	}
+	return left, nil
+}
+
+// settleEnd holds the order of a release: what the SKU names for the end ends well before the account ends. A person lets
+// the release go on without it by force. A node that is reimaged needs neither. The operation that a project names is its
+// own matter: it keeps no node from the platform.
+func (c *Chains) settleEnd(ctx context.Context, r *run, a broker.Allocation) error {
+	wish, err := c.endWish(ctx, r, a)
+	if err != nil {
+		return err
+	}
+	left, err := c.settled(ctx, r, a, broker.TriggerEnd)
+	switch {
+	case err != nil:
+		return err
+	case left.Required && len(left.Failed) > 0 && wish.Begin && !a.Forced:
+		what := "it could not begin"
+		if o := left.Operation; o != nil {
+			what = "operation " + o.ID + " (" + o.Operation + ") is " + string(o.Status) + " " + o.Code
+		}
+		return chain.Fail(unmet, "what the SKU names for the end of an allocation must end well before the accounts end, and on %s it did not: %s "+
+			"(repair it and release allocation %s again, which tries it again; hostler allocation force-release goes on without it)",
+			strings.Join(left.Failed, ", "), what, a.ID).With(CodeEndOperation, map[string]any{"node_ids": left.Failed})
+	case len(r.State.Unended) > 0:
+		r.Note(map[string]any{"node_ids": r.State.Unended}, "the end of operation %s on %s is unknown after %s: the node is reimaged, which ends it in any case",
+			left.Operation.ID, strings.Join(r.State.Unended, ", "), silence)
+	case left.Operation == nil:
+		r.AlreadyDone(nil, "no operation of the end has begun")
+	default:
+		r.Note(nil, "operation %s runs on no node", left.Operation.ID)
+	}
+	return nil
+}
+
+// keepAccounts leaves the release to a person before an account has ended.
+func (c *Chains) keepAccounts(ctx context.Context, r *run, _ broker.Allocation) error {
+	r.State.keepFailure(r)
+	return c.failRelease(ctx, r, CodeEndOperation, r.State.FailureCode+": "+r.State.FailureMessage)
+}
+
+// unended is why a node is reimaged; empty: it need not be.
+func (s *Work) unended(nodeID string, a broker.Allocation) string {
+	if !slices.Contains(s.Unended, nodeID) {
+		return ""
+	}
+	return "the end of an operation of allocation " + a.ID + " on it is unknown"
+}
