@@ -24,7 +24,8 @@ func (a *API) bindProject(ctx context.Context, in *bindProjectInput) (*api.Proje
 	if err != nil {
 		return nil, err
 	}
-	if err := a.checkBindings(ctx, p.Place(), b.OnBegin, b.OnEnd); err != nil {
+	later, err := a.checkBindings(ctx, p.Place(), "", b.OnBegin, b.OnEnd)
+	if err != nil {
 		return nil, err
 	}
 	p, err = a.c.DB.SetBindings(ctx, callerOf(ctx).actor(), p.ID, taskcatalog.Clean(b.Reason, 500), func(now *broker.OperationBindings) {
@@ -35,22 +36,31 @@ func (a *API) bindProject(ctx context.Context, in *bindProjectInput) (*api.Proje
 			now.OnEnd = boundOf(b.OnEnd)
 		}
 	})
-	return resource(projectView(ctx))(p, err)
+	out, err := resource(projectView(ctx))(p, err)
+	if err == nil {
+		out.JudgedLater = later
+	}
+	return out, err
 }
 
-// checkBindings refuses operations that cannot run by themselves on allocations of a place. Nil and an empty
-// operation bind nothing.
-func (a *API) checkBindings(ctx context.Context, at broker.Place, begin, end *api.BoundOperation) error {
-	for t, given := range map[broker.OperationTrigger]*api.BoundOperation{broker.TriggerBegin: begin, broker.TriggerEnd: end} {
-		b := boundOf(given)
+// checkBindings refuses operations that cannot run by themselves on allocations of a place, or of a SKU, and says what is
+// judged later. Nil and an empty operation bind nothing.
+func (a *API) checkBindings(ctx context.Context, at broker.Place, sku string, begin, end *api.BoundOperation) (later []string, err error) {
+	for _, given := range []struct {
+		trigger   broker.OperationTrigger
+		operation *api.BoundOperation
+	}{{broker.TriggerBegin, begin}, {broker.TriggerEnd, end}} {
+		b := boundOf(given.operation)
 		if b == nil {
 			continue
 		}
-		if err := a.c.Operations.CheckBinding(ctx, at, t, *b); err != nil {
-			return err
+		more, err := a.c.Operations.CheckBinding(ctx, at, sku, given.trigger, *b)
+		if err != nil {
+			return nil, err
 		}
+		later = append(later, more...)
 	}
-	return nil
+	return later, nil
 }
 
 // boundOf is a bound operation; nil: none is bound.

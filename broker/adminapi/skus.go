@@ -44,7 +44,8 @@ func (a *API) createSKU(ctx context.Context, in *createSKUInput) (*api.SKU, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := a.checkBindings(ctx, broker.Place{}, c.OnBegin, c.OnEnd); err != nil {
+	later, err := a.checkBindings(ctx, broker.Place{}, c.ID, c.OnBegin, c.OnEnd)
+	if err != nil {
 		return nil, err
 	}
 	s, err := a.c.DB.CreateSKU(withReason(ctx, c.Reason), callerOf(ctx).actor(), skuOf(c))
@@ -52,6 +53,7 @@ func (a *API) createSKU(ctx context.Context, in *createSKUInput) (*api.SKU, erro
 		return nil, err
 	}
 	out := skuResource(s)
+	out.JudgedLater = later
 	return &out, nil
 }
 
@@ -65,7 +67,8 @@ func (a *API) updateSKU(ctx context.Context, in *updateSKUInput) (*api.SKU, erro
 	if err != nil {
 		return nil, err
 	}
-	if err := a.checkBindings(ctx, broker.Place{}, said.OnBegin, said.OnEnd); err != nil {
+	later, err := a.checkBindings(ctx, broker.Place{}, in.SKU, said.OnBegin, said.OnEnd)
+	if err != nil {
 		return nil, err
 	}
 	s, err := a.c.DB.UpdateSKU(ctx, callerOf(ctx).actor(), in.SKU, taskcatalog.Clean(said.Reason, 500), func(s *broker.SKU) error {
@@ -89,6 +92,7 @@ func (a *API) updateSKU(ctx context.Context, in *updateSKUInput) (*api.SKU, erro
 		return nil, err
 	}
 	out := skuResource(s)
+	out.JudgedLater = later
 	return &out, nil
 }
 

@@ -50,6 +50,8 @@ type SKU struct {
 	SKUConfig
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at"`
+
+	JudgedLater []string `json:"judged_later,omitempty" doc:"in the answer to a change that binds operations: what policies say of them, and nobody can judge before an allocation begins or ends"`
 }
 
 // SKUList is every SKU, by id.

@@ -33,6 +33,8 @@ type Project struct {
 	OnBegin *BoundOperation `json:"on_begin,omitempty" doc:"runs before an allocation becomes active, where its SKU names none"`
 	OnEnd   *BoundOperation `json:"on_end,omitempty" doc:"runs first when an allocation is released, where its SKU names none"`
 
+	JudgedLater []string `json:"judged_later,omitempty" doc:"in the answer to a change that binds operations: what policies say of them, and nobody can judge before an allocation begins or ends"`
+
 	Placement *ProjectPlacement `json:"placement,omitempty" doc:"which nodes the project is given; for tokens of the platform only"`
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -77,6 +78,13 @@ changes nothing, and "" binds none.`,
 		return a.showProject(p)
 	}
 	return c
+}
+
+// noteJudgedLater says which conditions a binding leaves open.
+func (a *app) noteJudgedLater(later []string) {
+	if len(later) > 0 {
+		a.note("judged when an allocation begins or ends, and not now: %s", strings.Join(later, "; "))
+	}
 }
 
 // boundText is a bound operation in a page.

@@ -174,5 +174,6 @@ func (a *app) showProject(p *api.Project) error {
 		if p.Placement != nil && len(p.Placement.NodeLabels) > 0 {
 			pairs(page, "Labels that each node must have", p.Placement.NodeLabels)
 		}
+		a.noteJudgedLater(p.JudgedLater)
 	})
 }

@@ -235,6 +235,7 @@ func (a *app) showSKU(s *api.SKU) error {
 			"on begin", boundText(s.OnBegin, "what the project names"), "on end", boundText(s.OnEnd, "what the project names"),
 			"created", moment(a, s.CreatedAt), "changed", moment(a, s.UpdatedAt))
 		pairs(p, "Wanted settings of every GPU", settingsOf(s.GPUSettings))
+		a.noteJudgedLater(s.JudgedLater)
 	})
 }
 

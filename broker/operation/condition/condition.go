@@ -86,7 +86,7 @@ func Check(all []broker.OperationCondition) error {
 }
 
 // compile makes a program of a condition. Codes: those of Check.
-func compile(c broker.OperationCondition) (cel.Program, error) {
+func compile(c broker.OperationCondition, more ...cel.ProgramOption) (cel.Program, error) {
 	env, err := environment()
 	if err != nil {
 		return nil, err
@@ -103,7 +103,8 @@ func compile(c broker.OperationCondition) (cel.Program, error) {
 		return nil, broker.Errorf(broker.Invalid, CodeType, "condition %s has the result %s, and a condition must be true or false",
 			c.Name, taskcatalog.Clean(got.String(), 60))
 	}
-	program, err := env.Program(ast, cel.CostLimit(maxCost), cel.InterruptCheckFrequency(checkEvery), cel.EvalOptions(cel.OptOptimize))
+	options := []cel.ProgramOption{cel.CostLimit(maxCost), cel.InterruptCheckFrequency(checkEvery), cel.EvalOptions(cel.OptOptimize)}
+	program, err := env.Program(ast, append(options, more...)...)
 	if err != nil {
 		return nil, broker.Errorf(broker.Invalid, CodeSyntax, "condition %s: %s", c.Name, taskcatalog.Clean(err.Error(), 200))
 	}

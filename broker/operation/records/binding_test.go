@@ -33,7 +33,7 @@ func TestOnlyWhatCanRunByItselfIsBound(t *testing.T) {
 		at := broker.Place{OrganisationID: "org-1", ProjectID: "p-1"}
 		check := func(at broker.Place, trigger broker.OperationTrigger, b broker.BoundOperation, code string) {
 			t.Helper()
-			if err := s.records.CheckBinding(s.Context(), at, trigger, b); code != "" {
+			if _, err := s.records.CheckBinding(s.Context(), at, "", trigger, b); code != "" {
 				s.refused(err, code)
 			} else {
 				s.ok(err)
@@ -60,6 +60,40 @@ func TestOnlyWhatCanRunByItselfIsBound(t *testing.T) {
 		s.ok(err)
 		check(at, broker.TriggerBegin, broker.BoundOperation{Operation: "demo.look@v1"}, "operation_denied")
 		check(broker.Place{}, broker.TriggerBegin, broker.BoundOperation{Operation: "demo.look@v1"}, "")
+	})
+}
+
+// A binding is refused where a condition denies it whatever the allocation is, and names the conditions that need to know
+// the allocation.
+func TestConditionsAreJudgedWhenAnOperationIsBound(t *testing.T) {
+	each(t, func(s *site) {
+		project := broker.Place{OrganisationID: "org-1", ProjectID: "p-1"}
+		for _, row := range []struct {
+			at                    broker.Place
+			sku, condition, later string
+			refused               bool
+		}{
+			{project, "", `trigger == "allocation_release"`, "", false},
+			{project, "", `trigger == "tenant_request"`, "", true},
+			{project, "", `target_kind == "node" && labels.tier == "gold"`, "", true},
+			{project, "", `artifact_sources[3] == "s3:models"`, "", true},
+			{project, "", `labels.tier == "gold"`, "condition rule of the project's policy for demo.look", false},
+			{project, "", `sku == "h100"`, "condition rule of the project's policy for demo.look", false},
+			{broker.Place{}, "h100", `sku == "h100"`, "", false},
+			{broker.Place{}, "h100", `sku == "a100" && hour < 8`, "", true},
+			{broker.Place{}, "h100", `hour < 8`, "condition rule of the global policy for demo.look", false},
+		} {
+			s.condition(row.at, row.condition)
+			later, err := s.records.CheckBinding(s.Context(), row.at, row.sku, broker.TriggerEnd, broker.BoundOperation{Operation: "demo.look@v1"})
+			if row.refused {
+				s.refused(err, "operation_condition_denied")
+			} else if s.ok(err); strings.Join(later, ", ") != row.later {
+				t.Errorf("%s: later %q, want %q", row.condition, later, row.later)
+			}
+			if row.at == project { // it leaves nothing for the rows of the platform
+				s.ok(s.db.RemoveOperationPolicy(s.Context(), ada, project, "demo.look", "test"))
+			}
+		}
 	})
 }
 
