@@ -85,6 +85,58 @@ func TestALogIsFollowedUntilTheOperationEnds(t *testing.T) {
 	}
 }
 
+// A reader that comes back with Last-Event-ID goes on after that row, also where it sends the cursor of its first
+// request. An id of no row is refused, and takes nobody's place.
+func TestAReaderOfALogGoesOnAfterItsLastEvent(t *testing.T) {
+	b := servertest.Start(t)
+	ship(t, b)
+	node := stocked(t, b, "h100.8gpu", 1, servertest.H100s(8))[0]
+	made := servertest.Must[api.PlatformOperation](t, b, http.MethodPost, "/operations", api.PlatformOperationCreate{Operation: readiness, Node: node.NodeID, Reason: "look"})
+	path := "/operations/" + made.ID
+	d, task, p := takesOperation(t, b, node)
+	node.FailWith(t, d, task, taskcatalog.CodeStepFailed, "on gpu-1", resultOf(p, taskcatalog.StepFailed, "ports_down"))
+	reaches(t, b, path, "failed")
+	after := func(last, query string) servertest.Answer {
+		return b.AskWith(t, http.Header{"Last-Event-Id": {last}}, b.Token, http.MethodGet, path+"/logs"+query, nil)
+	}
+	ids := func(a servertest.Answer) (all []string) {
+		for line := range strings.Lines(string(a.Body)) {
+			if id, is := strings.CutPrefix(line, "id: "); is {
+				all = append(all, strings.TrimSpace(id))
+			}
+		}
+		return all
+	}
+	for last, want := range map[string][]string{
+		"":      {"1.0.0", "1.0.1", "1.0.2", "1.0.3", "1.0.4"},
+		"1.0.2": {"1.0.3", "1.0.4"},
+		"1.0.4": nil,
+		"2.0.0": nil, // of an attempt that will be
+		"9223372036854775807.9223372036854775807.9223372036854775807": nil,
+	} {
+		a := after(last, "?follow=true")
+		if got := ids(a); !slices.Equal(got, want) || !strings.Contains(string(a.Body), `{"end":{`) {
+			t.Errorf("after %q come %q: %d %s", last, got, a.Status, a.Body)
+		}
+	}
+	if got := ids(after("1.0.3", "?follow=true&cursor=1.0.0")); !slices.Equal(got, []string{"1.0.4"}) {
+		t.Errorf("after the last event comes %q", got)
+	}
+	for range outbox.MaxEach + 1 {
+		for _, last := range []string{"none", "-1.0.0", "1.-1.0", "0.0.0", "1.0.2'; --", "01.0.2", "1.0", "1.0.2.3", "9223372036854775808.0.0"} {
+			if a := after(last, "?follow=true"); a.Code() != "cursor_invalid" {
+				t.Errorf("after %q: %d %s", last, a.Status, a.Body)
+			}
+		}
+		if a := after(strings.Repeat("1", 65), "?follow=true"); a.Status != http.StatusUnprocessableEntity {
+			t.Errorf("a long id: %d %s", a.Status, a.Body)
+		}
+	}
+	if a := after("none", ""); a.Status != http.StatusOK || !strings.Contains(string(a.Body), "1.0.0") {
+		t.Errorf("a page heeds the header: %d %s", a.Status, a.Body)
+	}
+}
+
 // The streams of logs count as those of events do.
 func TestATokenFollowsSoManyLogsAndNoMore(t *testing.T) {
 	b := servertest.Start(t)

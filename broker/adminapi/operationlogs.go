@@ -65,7 +65,8 @@ func (in OperationLogInput) follows() bool { return in.Follow }
 func (a *API) rows(ctx context.Context, o broker.Operation, in OperationLogInput) (rows []broker.OperationStep, next string, err error) {
 	var after store.StepPlace
 	if in.Cursor != "" {
-		if _, err := fmt.Sscanf(in.Cursor, "%d.%d.%d", &after.Task, &after.Place, &after.Seq); err != nil || rowID(after) != in.Cursor {
+		if _, err := fmt.Sscanf(in.Cursor, "%d.%d.%d", &after.Task, &after.Place, &after.Seq); err != nil || rowID(after) != in.Cursor ||
+			min(after.Task-1, after.Place, after.Seq) < 0 {
 			return nil, "", broker.Errorf(broker.Invalid, "cursor_invalid", "cannot go on after row %q: it is the id of no row (leave cursor out)",
 				taskcatalog.Clean(in.Cursor, 40))
 		}

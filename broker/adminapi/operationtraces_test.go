@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server/servertest"
-	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -27,36 +25,20 @@ const (
 )
 
 // askTraced makes a request with values of the header traceparent.
-func askTraced(t *testing.T, b *servertest.Broker, method, path string, body any, parents ...string) (http.Header, []byte) {
+func askTraced(t *testing.T, b *servertest.Broker, method, path string, body any, parents ...string) servertest.Answer {
 	t.Helper()
-	raw, err := json.Marshal(body)
-	if err != nil {
-		t.Fatal(err)
+	a := b.AskWith(t, http.Header{"Traceparent": parents, "Tracestate": {"evil=words"}}, b.Token, method, path, body)
+	if a.Status/100 != 2 {
+		t.Fatalf("%d %s", a.Status, a.Body)
 	}
-	req, err := http.NewRequestWithContext(t.Context(), method, b.OperatorURL()+api.Path(path), bytes.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
-	req.Header = http.Header{"Authorization": {"Bearer " + b.Token}, "Content-Type": {"application/json"}, "Traceparent": parents, "Tracestate": {"evil=words"}}
-	transport := &http.Transport{TLSClientConfig: pki.ClientConfig(b.Roots, nil, b.Now)}
-	defer transport.CloseIdleConnections()
-	res, err := (&http.Client{Transport: transport}).Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = res.Body.Close() }()
-	answer, err := io.ReadAll(res.Body)
-	if err != nil || res.StatusCode/100 != 2 {
-		t.Fatalf("%d %s, %v", res.StatusCode, answer, err)
-	}
-	return res.Header, answer
+	return a
 }
 
 // beginTraced begins an operation on a node.
 func beginTraced(t *testing.T, b *servertest.Broker, node string, parents ...string) (o api.PlatformOperation) {
 	t.Helper()
-	_, raw := askTraced(t, b, http.MethodPost, "/operations", api.PlatformOperationCreate{Operation: readiness, Node: node, Reason: "look"}, parents...)
-	if err := json.Unmarshal(raw, &o); err != nil {
+	a := askTraced(t, b, http.MethodPost, "/operations", api.PlatformOperationCreate{Operation: readiness, Node: node, Reason: "look"}, parents...)
+	if err := json.Unmarshal(a.Body, &o); err != nil {
 		t.Fatal(err)
 	}
 	return o
@@ -202,8 +184,7 @@ func TestATraceparentThatIsNoneIsPassedOver(t *testing.T) {
 		{callersParent[:len(callersParent)-2] + "08"},
 		{strings.Repeat(callersParent, 10)},
 	} {
-		said, _ := askTraced(t, b, http.MethodGet, "/whoami", nil, parents...)
-		id := said.Get("Hostler-Correlation-Id")
+		id := askTraced(t, b, http.MethodGet, "/whoami", nil, parents...).Header.Get("Hostler-Correlation-Id")
 		if len(id) != 32 || id == callersTrace || seen[id] {
 			t.Errorf("%.80q: the trace is %q", parents, id)
 		}

@@ -224,6 +224,16 @@ func (b *Broker) Ask(t testing.TB, token, method, path string, body any) Answer 
 // AskOnce is Ask with an idempotency key, unless the key is empty.
 func (b *Broker) AskOnce(t testing.TB, key, token, method, path string, body any) Answer {
 	t.Helper()
+	header := http.Header{}
+	if key != "" {
+		header.Set("Idempotency-Key", key)
+	}
+	return b.AskWith(t, header, token, method, path, body)
+}
+
+// AskWith is Ask with headers, which it may change.
+func (b *Broker) AskWith(t testing.TB, header http.Header, token, method, path string, body any) Answer {
+	t.Helper()
 	var reader io.Reader
 	contentType := "application/json"
 	switch v := body.(type) {
@@ -247,14 +257,12 @@ func (b *Broker) AskOnce(t testing.TB, key, token, method, path string, body any
 	if err != nil {
 		t.Fatal(err)
 	}
+	req.Header = header
 	if reader != nil {
 		req.Header.Set("Content-Type", contentType)
 	}
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
-	}
-	if key != "" {
-		req.Header.Set("Idempotency-Key", key)
 	}
 	res, err := b.client.Do(req)
 	if err != nil {
