@@ -114,8 +114,12 @@ func (r *Records) started(ctx context.Context, id string, start chain.Start) (*b
 
 func reasonOf(a broker.Allocation) string { return "allocation " + a.ID + " is " + string(a.Status) }
 
-// GiveUp implements allocation.Records.
+// GiveUp implements allocation.Records. A release asks again and again, so that a look goes before the change.
 func (r *Records) GiveUp(ctx context.Context, operationID, reason string) error {
-	_, err := r.Operations.Cancel(ctx, broker.System, operationID, reason)
+	o, err := r.DB.Operation(ctx, operationID)
+	if err != nil || o.Status.Ended() {
+		return err
+	}
+	_, err = r.Operations.Cancel(ctx, broker.System, operationID, reason)
 	return err
 }

@@ -1,6 +1,8 @@
 package records
 
 import (
+	"context"
+	"database/sql"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -12,6 +14,7 @@ import (
 	"github.com/hostler/hostler/broker/operation/definition"
 	operationrecords "github.com/hostler/hostler/broker/operation/records"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
 	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -238,4 +241,31 @@ func TestTheOperationOfTheEndWaitsForAnother(t *testing.T) {
 			t.Errorf("%+v", all)
 		}
 	})
+}
+
+// A release asks at each look whether there is an operation to give up. Where there is none, it needs no transaction
+// that writes: it goes on while somebody else writes.
+func TestNothingToGiveUpIsNoWrite(t *testing.T) {
+	url := storetest.URL(t, "sqlite")
+	db := storetest.Reopen(t, url, storetest.NewClock().Now)
+	r := &Records{DB: db, Operations: &operationrecords.Records{DB: db}}
+	raw, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(url, "sqlite:"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = raw.Close() }()
+	conn, err := raw.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	if _, err := conn.ExecContext(t.Context(), "BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _, _ = conn.ExecContext(context.Background(), "ROLLBACK") }()
+	ctx, done := context.WithTimeout(t.Context(), 5*time.Second)
+	defer done()
+	if err := r.GiveUp(ctx, "op-none", "it goes on without it"); broker.AsError(err).Code != "operation_not_found" {
+		t.Errorf("%v", err)
+	}
 }
