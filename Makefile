@@ -27,7 +27,7 @@ help:
 	@echo 'make e2e       the tests in QEMU guests that CI runs; e2e-all: all of them'
 	@echo 'make maassim   a simulated MAAS region on loopback, to play with (ARGS=--help)'
 	@echo 'make test-vault  the secrets tests against a real Vault, built from its source (the first time: 600 MB of modules, 17 minutes of CPU)'
-	@echo 'make test-cosign  signatures of releases, with cosign itself, built from its source (the first time: 2 GB of modules, 4 minutes of CPU)'
+	@echo 'make test-cosign  signatures of releases, OCI artifacts and files, with cosign itself, built from its source (the first time: 2 GB of modules, 4 minutes of CPU)'
 	@echo 'make test-objectstores  pulls from stand-ins of S3 and Google, built from their source (the first time: 1 minute of CPU)'
 	@echo 'make sim N=10000  that many seeds of the simulations of onboardings, turnovers and allocations (FIRST=0), 500 of which make test plays'
 	@echo 'make fleet N=1000  a broker and so many simulated nodes on loopback, with how they do (ARGS=--help: what goes wrong)'
