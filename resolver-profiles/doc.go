@@ -33,5 +33,6 @@
 // of its own, compiled into the agent for enrolment and recovery: it names no vendor, so every step
 // is profile_missing. own/ contains no sets, but command profiles of the agent's own code. Only
 // these may name programs that change disks (disktools.yaml), access BMCs (bmctools.yaml, which only
-// reads), install packages (packagetools.yaml) or make Python environments (pythontools.yaml).
+// reads), install packages (packagetools.yaml), make Python environments (pythontools.yaml) or have the
+// machine join a cluster (clustertools.yaml).
 package profiles

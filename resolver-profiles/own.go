@@ -17,6 +17,8 @@ var (
 	packageTools []byte
 	//go:embed own/pythontools.yaml
 	pythonTools []byte
+	//go:embed own/clustertools.yaml
+	clusterTools []byte
 )
 
 // ownMaxTimeout is for compiled-in profiles, in seconds: a drive may take days to erase itself.
@@ -49,7 +51,12 @@ func PackageTools() map[string]*CommandProfile { return readPackageTools() }
 // agent, as DiskTools do.
 func PythonTools() map[string]*CommandProfile { return readPythonTools() }
 
+// ClusterTools returns the command profiles that make the machine a node of a cluster, by id. They belong
+// to the agent, as DiskTools do.
+func ClusterTools() map[string]*CommandProfile { return readClusterTools() }
+
 var (
+	readClusterTools = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("clustertools.yaml", clusterTools) })
 	readPythonTools  = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("pythontools.yaml", pythonTools) })
 	readPackageTools = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("packagetools.yaml", packageTools) })
 	readDiskTools    = sync.OnceValue(func() map[string]*CommandProfile { return compiledIn("disktools.yaml", diskTools) })

@@ -13,6 +13,7 @@ func TestNoSetMayNameWhatTheAgentKeepsToItself(t *testing.T) {
 	maps.Copy(own, LogTools())
 	maps.Copy(own, PackageTools())
 	maps.Copy(own, PythonTools())
+	maps.Copy(own, ClusterTools())
 	for id, p := range own {
 		if !p.Own() {
 			t.Errorf("%s is not the agent's own", id)

@@ -32,7 +32,7 @@ systemd-nspawn systemd-inhibit systemd-cat systemd-notify systemd-socket-activat
 busctl dbus-launch dbus-run-session dbus-send gdbus start-stop-daemon daemon daemonize runsv chpst softlimit envdir setuidgid
 s6-setuidgid tini dumb-init catatonit cgexec at batch atd cron crond crontab anacron run-parts watch script flock lockfile
 screen tmux socat nc ncat netcat telnet ssh slogin scp sftp rsync rsh rlogin mosh git hg svn tar cpio zip dpkg rpm apt apt-get
-dnf yum pip pip3 npm npx docker podman nerdctl crictl ctr runc crun lxc lxc-attach lxc-execute kubectl helm
+dnf yum pip pip3 npm npx docker podman nerdctl crictl ctr runc crun lxc lxc-attach lxc-execute kubectl kubeadm helm
 ld.so ldd install modprobe kmod gcc cc tcl logrotate
 ssh-agent ssh-keygen ssh-keyscan sshd sftp-server ssh-copy-id service invoke-rc.d rc-service initctl telinit init openrc
 aa-exec aa-enforce aa-complain aa-disable apparmor_parser runcon setsebool

@@ -174,7 +174,7 @@ var stepKinds = []StepKind{
 		Args: []StepArg{
 			argCluster,
 			{Name: "credential", Type: StepSecret, Required: true, Values: []string{CredentialClusterJoin}, Summary: "used once; it says where the controller is"},
-			{Name: "labels", Type: StepTexts, Summary: "what the cluster knows of the node: features of Slurm, KEY=VALUE of Ray"},
+			{Name: "labels", Type: StepTexts, Summary: "what the cluster knows of the node: features of Slurm, KEY=VALUE of Ray or k8s"},
 			{Name: "environment", Type: StepPath, Summary: "of Ray, and needed there: the Python environment that has it"},
 		},
 	},

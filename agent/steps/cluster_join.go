@@ -34,6 +34,7 @@ type clusterNode struct {
 
 // clusterNodes has a line and a file each kind of cluster.
 var clusterNodes = map[string]clusterNode{
+	"k8s":   {program: "kubelet", look: lookK8s, join: joinK8s, end: endK8s},
 	"ray":   {program: "Ray", environment: true, look: lookRay, join: joinRay, drain: drainRay, end: endRay},
 	"slurm": {program: "slurmd", look: lookSlurm, join: joinSlurm, end: endSlurm},
 }

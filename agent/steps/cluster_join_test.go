@@ -135,8 +135,8 @@ func TestAJoinIsRefused(t *testing.T) {
 		t.Errorf("through a link: %v", err)
 	}
 	k, _ := Lookup("cluster.join")
-	if err := k.Check(planned(t, `{"id":"join","kind":"cluster.join","with":{"cluster":"k8s","credential":{"from":"steps.token"}}}`)); err == nil {
-		t.Error("a cluster of Kubernetes is joined")
+	if err := k.Check(planned(t, `{"id":"join","kind":"cluster.join","with":{"cluster":"lsf","credential":{"from":"steps.token"}}}`)); err == nil {
+		t.Error("a cluster of LSF is joined")
 	}
 }
 

@@ -2,7 +2,9 @@ package steps
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/hostler/hostler/agent/host"
@@ -21,7 +23,8 @@ const leavePause = 15 * time.Second
 // end.
 func leave(ctx context.Context, s *Step) (Proof, error) {
 	on := clusterNodes[s.Args.Text("cluster")]
-	if err := letGo(ctx, s, on); err != nil {
+	cut, err := letGo(ctx, s, on)
+	if err != nil {
 		return Proof{}, err
 	}
 	s.Progress(80, "stops "+on.program)
@@ -36,21 +39,27 @@ func leave(ctx context.Context, s *Step) (Proof, error) {
 	if err != nil {
 		return Proof{}, err
 	}
-	return Proof{Message: clusterSays(s, is) + "; " + ended}, nil
+	return Proof{Message: clusterSays(s, is) + "; " + ended + cut.says()}, nil
 }
 
 // letGo returns when the cluster says that it has no such node. Where the node itself has to tell the
 // cluster to give it no further work, it does so once for each id that the cluster has of it.
-func letGo(ctx context.Context, s *Step, on clusterNode) error {
+func letGo(ctx context.Context, s *Step, on clusterNode) (cut cutOff, err error) {
+	if raw, err := s.Checkpoint.Load(); err != nil || raw != nil && json.Unmarshal(raw, &cut) != nil {
+		return cut, err
+	}
 	told := ""
 	for {
 		is, err := askCluster(ctx, s)
+		if err == nil {
+			err = cut.add(s, is.Cut)
+		}
 		if err != nil || is.State == taskcatalog.ClusterAbsent {
-			return err
+			return cut, err
 		}
 		if on.drain != nil && is.State == taskcatalog.ClusterMember && (told == "" || is.ID != told) {
 			if err := on.drain(ctx, s, is.ID); err != nil {
-				return err
+				return cut, err
 			}
 			told = is.ID
 		}
@@ -60,9 +69,42 @@ func letGo(ctx context.Context, s *Step, on clusterNode) error {
 		}
 		s.Progress(0, "waits for the cluster: "+says)
 		if err := host.Wait(ctx, leavePause); err != nil {
-			return fmt.Errorf("%s: %w", says, err)
+			return cut, fmt.Errorf("%s: %w", says, err)
 		}
 	}
+}
+
+// cutOff is the checkpoint of a leave: the work that the cluster has cut off for it. The first names are
+// kept; the audit log has all.
+type cutOff struct {
+	Names []string `json:"names"`
+	All   int      `json:"all"`
+}
+
+// maxCutNames bounds the names of work that was cut off.
+const maxCutNames = 8
+
+func (c *cutOff) add(s *Step, names []string) error {
+	if len(names) == 0 {
+		return nil
+	}
+	c.All += len(names)
+	for _, name := range names[:min(len(names), maxCutNames-len(c.Names))] {
+		c.Names = append(c.Names, taskcatalog.Clean(name, 100))
+	}
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	return s.Checkpoint.Save(raw)
+}
+
+// says tells what was cut off; empty: nothing was.
+func (c *cutOff) says() string {
+	if c.All == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; cut off: %d (%s)", c.All, strings.Join(c.Names, ", "))
 }
 
 // endUnit stops a unit, looks whether it has ended, and keeps it from the next start of the machine. A

@@ -47,7 +47,7 @@ func listedDefinitions(t testing.TB, b *servertest.Broker, query string) string 
 }
 
 const shippedDefinitions = "allocation.identity.revoke@v1 active, allocation.runtime.deprovision@v1 active, " +
-	"allocation.runtime.provision@v1 active, gpu.host.bootstrap@v1 active, model.artifact.stage@v1 active, " +
+	"allocation.runtime.provision@v1 active, gpu.host.bootstrap@v1 active, k8s.node.bootstrap@v1 active, k8s.node.leave@v1 active, model.artifact.stage@v1 active, " +
 	"node.reclaim.verify@v1 active, ray.node.bootstrap@v1 active, ray.node.leave@v1 active, runtime.readiness.verify@v1 active, slurm.node.bootstrap@v1 active, " +
 	"slurm.node.leave@v1 active"
 

@@ -1,0 +1,354 @@
+package steps
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"math/big"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/hostler/hostler/agent/command"
+	"github.com/hostler/hostler/agent/host"
+	"github.com/hostler/hostler/agent/host/hosttest"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+const aBootstrapToken = "abcdef.012345678planted"
+
+// aNodeCert is a certificate as kubelet keeps it, with a common name.
+func aNodeCert(t *testing.T, name string) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	hosttest.OK(t, err)
+	subject := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name, Organization: []string{"system:nodes"}}, NotAfter: time.Now().Add(time.Hour)}
+	raw, err := x509.CreateCertificate(rand.Reader, subject, subject, key.Public(), key)
+	hosttest.OK(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw}))
+}
+
+// kubeadm is a node's systemd on which kubeadm does what a test says.
+type kubeadm struct {
+	*hosttest.Systemd
+	run func(verb string) (int, error)
+	ran []string
+}
+
+func (k *kubeadm) Finish(_ context.Context, of host.Service) (int, error) {
+	k.ran = append(k.ran, of.Unit+": "+strings.Join(of.Argv, " "))
+	return k.run(of.Argv[1])
+}
+
+// aKubelet is what kubelet leaves on a node that has its certificate: the form is that of its own code.
+func aKubelet(t *testing.T, dir, server, ca, name string) {
+	t.Helper()
+	hosttest.Put(t, dir, "etc/kubernetes/kubelet.conf", "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: "+base64.StdEncoding.EncodeToString([]byte(ca))+
+		"\n    server: "+server+"\n  name: default-cluster\ncontexts:\n- context:\n    cluster: default-cluster\n    namespace: default\n    user: default-auth\n  name: default-context\n"+
+		"current-context: default-context\nkind: Config\npreferences: {}\nusers:\n- name: default-auth\n  user:\n    client-certificate: /var/lib/kubelet/pki/kubelet-client-current.pem\n"+
+		"    client-key: /var/lib/kubelet/pki/kubelet-client-current.pem\n")
+	hosttest.Put(t, dir, "etc/kubernetes/pki/ca.crt", ca)
+	hosttest.Put(t, dir, "var/lib/kubelet/pki/kubelet-client-2026.pem", aNodeCert(t, "system:node:"+name))
+	current := filepath.Join(dir, "var/lib/kubelet/pki/kubelet-client-current.pem")
+	_ = os.Remove(current)
+	hosttest.OK(t, os.Symlink("/var/lib/kubelet/pki/kubelet-client-2026.pem", current))
+}
+
+func noKubelet(dir string) {
+	for _, name := range []string{"etc/kubernetes", "var/lib/kubelet"} {
+		_ = os.RemoveAll(filepath.Join(dir, name))
+	}
+}
+
+// joiningK8s is a step that joins a Kubernetes cluster, on a node with kubeadm that obeys.
+func joiningK8s(t *testing.T, change func(c *taskcatalog.ClusterJoin), labels ...string) (*Step, string, *kubeadm) {
+	t.Helper()
+	h, dir := hosttest.Box(t)
+	hosttest.OK(t, os.MkdirAll(filepath.Join(dir, "var/lib/hostler-agent"), 0o700))
+	hosttest.Put(t, dir, "usr/bin/kubeadm", "\x7fELF")
+	hosttest.OK(t, os.Chmod(filepath.Join(dir, "usr/bin/kubeadm"), 0o755))
+	runner, err := command.New(dir, h.Now)
+	hosttest.OK(t, err)
+	t.Cleanup(func() { runner.Close() })
+	k := &kubeadm{Systemd: h.Systemd.(*hosttest.Systemd)}
+	k.Obeys, k.On = true, map[string]bool{}
+	h.Systemd, h.Commands = k, runner
+	c := taskcatalog.ClusterJoin{
+		Node: "gpu-7", Controller: "api.example:6443", Auth: "bootstrap-token", Key: []byte(aBootstrapToken), CA: aNodeCert(t, "kubernetes"),
+	}
+	if change != nil {
+		change(&c)
+	}
+	k.run = func(verb string) (int, error) {
+		switch verb {
+		case "join":
+			hosttest.Put(t, dir, "etc/kubernetes/bootstrap-kubelet.conf", aBootstrapToken)
+			aKubelet(t, dir, "https://"+c.Controller, c.CA, c.Node)
+			k.On[kubeletUnit] = true
+		case "reset":
+			noKubelet(dir)
+			k.On[kubeletUnit] = false
+		}
+		return 0, nil
+	}
+	raw, err := json.Marshal(c)
+	hosttest.OK(t, err)
+	args := Args{"cluster": "k8s", "credential": NewSecret(raw, nil)}
+	if len(labels) > 0 {
+		args["labels"] = labels
+	}
+	return aStep(t, h, "cluster.join", args), dir, k
+}
+
+var tokenFiles = []string{"run/hostler-agent/kubeadm/join.yaml", "run/hostler-agent/kubeadm/discovery.conf", "etc/kubernetes/bootstrap-kubelet.conf"}
+
+// tokenless fails if a file that has the token is there.
+func tokenless(t *testing.T, name, dir string) {
+	t.Helper()
+	for _, file := range tokenFiles {
+		if _, err := os.Lstat(filepath.Join(dir, file)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s: %s: %v", name, file, err)
+		}
+	}
+}
+
+func TestANodeJoinsKubernetesByKubeadm(t *testing.T) {
+	needsRoot(t)
+	s, dir, k := joiningK8s(t, nil, "example.com/gpu=h100", "pool=a")
+	if look(t, s) {
+		t.Error("a node is joined before it joins")
+	}
+	does := k.run
+	k.run = func(verb string) (int, error) {
+		for _, file := range tokenFiles[:2] {
+			if info, err := os.Stat(filepath.Join(dir, file)); err != nil || info.Mode() != 0o600 {
+				t.Errorf("%s: %v %v", file, info, err)
+			}
+		}
+		want := `{"apiVersion":"kubeadm.k8s.io/v1beta4","discovery":{"file":{"kubeConfigPath":"/run/hostler-agent/kubeadm/discovery.conf"},"tlsBootstrapToken":"` + aBootstrapToken +
+			`"},"kind":"JoinConfiguration","nodeRegistration":{"kubeletExtraArgs":[{"name":"node-labels","value":"example.com/gpu=h100,pool=a"}],"name":"gpu-7"}}`
+		if got := hosttest.Read(t, dir, tokenFiles[0]); got != want {
+			t.Errorf("the configuration is %s", got)
+		}
+		if got := hosttest.Read(t, dir, tokenFiles[1]); !strings.Contains(got, `"server":"https://api.example:6443"`) || !strings.Contains(got, "certificate-authority-data") ||
+			strings.Contains(got, "insecure") || strings.Contains(got, aBootstrapToken) {
+			t.Errorf("the kubeconfig is %s", got)
+		}
+		return does(verb)
+	}
+	proof, err := do(t, s)
+	if err != nil || proof.Message != "kubelet.service is active" {
+		t.Fatal(proof, err)
+	}
+	if want := []string{"hostler-kubeadm.service: /usr/bin/kubeadm join --config /run/hostler-agent/kubeadm/join.yaml"}; !slices.Equal(k.ran, want) || !k.Enabled[kubeletUnit] {
+		t.Errorf("ran %q", k.ran)
+	}
+	tokenless(t, "a join", dir)
+	if state := s.Checkpoint.(*notes).state; strings.Contains(string(state), "planted") {
+		t.Errorf("the checkpoint is %s", state)
+	}
+	delete(s.Args, "credential")
+	if !look(t, s) {
+		t.Error("what was joined is not found")
+	}
+}
+
+// A look believes kubelet's own files alone, of this cluster and node, while kubelet runs.
+func TestAMembershipIsProvenByWhatKubeletHas(t *testing.T) {
+	needsRoot(t)
+	for name, change := range map[string]func(dir, ca string, k *kubeadm){
+		"kubelet ended":  func(_, _ string, k *kubeadm) { k.On[kubeletUnit] = false },
+		"another server": func(dir, ca string, _ *kubeadm) { aKubelet(t, dir, "https://evil.example:6443", ca, "gpu-7") },
+		"another CA": func(dir, _ string, _ *kubeadm) {
+			aKubelet(t, dir, "https://api.example:6443", aNodeCert(t, "evil"), "gpu-7")
+		},
+		"another node": func(dir, ca string, _ *kubeadm) { aKubelet(t, dir, "https://api.example:6443", ca, "gpu-8") },
+		"two servers": func(dir, ca string, _ *kubeadm) {
+			aKubelet(t, dir, "https://api.example:6443\n    server: https://evil", ca, "gpu-7")
+		},
+		"no certificate": func(dir, _ string, _ *kubeadm) { hosttest.OK(t, os.RemoveAll(filepath.Join(dir, "var/lib/kubelet"))) },
+		"no file of kubelet": func(dir, _ string, _ *kubeadm) {
+			hosttest.OK(t, os.Remove(filepath.Join(dir, "etc/kubernetes/kubelet.conf")))
+		},
+		"an empty kubeconfig": func(dir, _ string, _ *kubeadm) { hosttest.Put(t, dir, "etc/kubernetes/kubelet.conf", "") },
+	} {
+		ca := ""
+		s, dir, k := joiningK8s(t, func(c *taskcatalog.ClusterJoin) { ca = c.CA })
+		if _, err := do(t, s); err != nil {
+			t.Fatal(err)
+		}
+		if change(dir, ca, k); look(t, s) {
+			t.Errorf("%s: the node counts as joined", name)
+		}
+		// The same operation joins it again, after a reset of what is there.
+		if _, err := do(t, s); err != nil || !look(t, s) || !strings.HasSuffix(k.ran[1], "kubeadm reset --force") {
+			t.Errorf("%s: it cannot be joined again: %v, ran %q", name, err, k.ran)
+		}
+	}
+}
+
+func TestAJoinOfKubernetesIsRefused(t *testing.T) {
+	needsRoot(t)
+	for name, row := range map[string]struct {
+		change func(c *taskcatalog.ClusterJoin)
+		label  string
+	}{
+		"no CA":                  {func(c *taskcatalog.ClusterJoin) { c.CA = "" }, ""},
+		"a CA that is none":      {func(c *taskcatalog.ClusterJoin) { c.CA = "planted" }, ""},
+		"no token":               {func(c *taskcatalog.ClusterJoin) { c.Key = nil }, ""},
+		"a token of more":        {func(c *taskcatalog.ClusterJoin) { c.Key = append(c.Key, '\n') }, ""},
+		"Slurm's way":            {func(c *taskcatalog.ClusterJoin) { c.Auth = "munge" }, ""},
+		"a node of more":         {func(c *taskcatalog.ClusterJoin) { c.Node = "gpu-7,x" }, ""},
+		"a controller of more":   {func(c *taskcatalog.ClusterJoin) { c.Controller = "api:6443/x" }, ""},
+		"a label of Kubernetes":  {nil, "kubernetes.io/hostname=x"},
+		"a role":                 {nil, "node-role.kubernetes.io/control-plane=x"},
+		"a label of two":         {nil, "a=b,c=d"},
+		"a label without a text": {nil, "gpu"},
+	} {
+		var labels []string
+		if row.label != "" {
+			labels = append(labels, row.label)
+		}
+		s, dir, k := joiningK8s(t, row.change, labels...)
+		if _, err := do(t, s); taskcatalog.CodeOf(err, "") != taskcatalog.CodePlanInvalid || strings.Contains(err.Error(), "planted") || len(k.ran) > 0 {
+			t.Errorf("%s: %v, ran %q", name, err, k.ran)
+		}
+		tokenless(t, name, dir)
+	}
+}
+
+// What a killed agent or a failed kubeadm has left is reset by the same operation, and by no other.
+func TestAJoinThatWasCutOffBeginsAgain(t *testing.T) {
+	needsRoot(t)
+	for name, cut := range map[string]func(dir string) (int, error){
+		"before kubelet has a certificate": func(dir string) (int, error) {
+			hosttest.Put(t, dir, "etc/kubernetes/pki/ca.crt", "x")
+			hosttest.Put(t, dir, "etc/kubernetes/bootstrap-kubelet.conf", aBootstrapToken)
+			return 0, errors.New("cut")
+		},
+		"with an error": func(dir string) (int, error) {
+			hosttest.Put(t, dir, "etc/kubernetes/kubelet.conf", "x")
+			hosttest.Put(t, dir, "var/lib/hostler-agent/kubeadm.log", "[preflight] Some fatal errors occurred:\n\t[ERROR Port-10250]: Port 10250 is in use\x1b\n")
+			return 1, nil
+		},
+	} {
+		s, dir, k := joiningK8s(t, nil)
+		does := k.run
+		k.run = func(string) (int, error) { return cut(dir) }
+		_, err := do(t, s)
+		if err == nil || name == "with an error" && (taskcatalog.CodeOf(err, "") != CodeKubeadmFailed || !strings.Contains(err.Error(), `Port 10250 is in use\x1b`)) {
+			t.Errorf("%s: %v", name, err)
+		}
+		tokenless(t, name, dir)
+		k.run = does
+		if _, err := do(t, s); err != nil || !look(t, s) || len(k.ran) != 3 {
+			t.Errorf("%s: once more: %v, ran %q", name, err, k.ran)
+		}
+	}
+	s, dir, k := joiningK8s(t, nil)
+	aKubelet(t, dir, "https://api.example:6443", "x", "gpu-7")
+	if _, err := do(t, s); taskcatalog.CodeOf(err, "") != CodeOtherMembership || len(k.ran) > 0 {
+		t.Errorf("another membership: %v, ran %q", err, k.ran)
+	}
+	// kubeadm that an earlier agent has begun is not run twice.
+	s, dir, k = joiningK8s(t, nil)
+	if _, err := do(t, s); err != nil {
+		t.Fatal(err)
+	}
+	k.ran = nil
+	k.On[kubeadmUnit] = true
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := kinds["cluster.join"].Do(ctx, s); !errors.Is(err, context.DeadlineExceeded) || len(k.ran) > 0 {
+			t.Errorf("%v, ran %q", err, k.ran)
+		}
+	})
+	k.On[kubeadmUnit] = false
+	if proof, err := do(t, s); err != nil || proof.Message == "" || len(k.ran) > 0 {
+		t.Errorf("%v %v, ran %q", proof, err, k.ran)
+	}
+	tokenless(t, "a join that was done", dir)
+}
+
+// leavingK8s is a step that leaves, on a node that has joined.
+func leavingK8s(t *testing.T, answers ...string) (*Step, string, *kubeadm) {
+	t.Helper()
+	s, dir, k := joiningK8s(t, nil)
+	if _, err := do(t, s); err != nil {
+		t.Fatal(err)
+	}
+	k.ran, k.Asked = nil, nil
+	s = aStep(t, s.Host, "cluster.leave", Args{"cluster": "k8s", "name": "prod"})
+	s.Mint = func(context.Context) ([]byte, error) {
+		answer := answers[0]
+		if len(answers) > 1 {
+			answers = answers[1:]
+		}
+		return []byte(answer), nil
+	}
+	return s, dir, k
+}
+
+func TestANodeLeavesKubernetes(t *testing.T) {
+	needsRoot(t)
+	const forced = `{"state":"draining","words":"Ready,SchedulingDisabled; pods: 2","cut":["team/db-0","team/bare"]}`
+	s, dir, k := leavingK8s(t, forced, `{"state":"down","words":"x","cut":["team/late"]}`, isAbsent)
+	// The first attempt ends while the node drains; the second one still knows what was cut off.
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := kinds["cluster.leave"].Do(ctx, s); err == nil || len(k.ran) > 0 || !k.On[kubeletUnit] {
+			t.Errorf("%v, ran %q", err, k.ran)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		proof, err := do(t, s)
+		want := "cluster prod says absent (no such node); kubelet.service has ended, and no certificate of a cluster is there; cut off: 3 (team/db-0, team/bare, team/late)"
+		if err != nil || proof.Message != want {
+			t.Errorf("%q %v", proof.Message, err)
+		}
+	})
+	if !slices.Equal(k.ran, []string{"hostler-kubeadm.service: /usr/bin/kubeadm reset --force"}) || k.On[kubeletUnit] || k.Enabled[kubeletUnit] {
+		t.Errorf("ran %q, asked %q", k.ran, k.Asked)
+	}
+	tokenless(t, "a leave", dir)
+	// A node that has left leaves again, without kubeadm.
+	hosttest.OK(t, os.Remove(filepath.Join(dir, "usr/bin/kubeadm")))
+	if _, err := do(t, s); err != nil || len(k.ran) != 1 {
+		t.Errorf("once more: %v", err)
+	}
+}
+
+func TestALeaveOfKubernetesFails(t *testing.T) {
+	needsRoot(t)
+	for name, row := range map[string]struct {
+		change func(dir string, k *kubeadm)
+		code   taskcatalog.Code
+	}{
+		"a control plane": {func(dir string, _ *kubeadm) { hosttest.Put(t, dir, "etc/kubernetes/admin.conf", "x") }, CodeOtherMembership},
+		"a reset that fails": {func(dir string, k *kubeadm) {
+			hosttest.Put(t, dir, "var/lib/hostler-agent/kubeadm.log", "no")
+			k.run = func(string) (int, error) { return 1, nil }
+		}, CodeKubeadmFailed},
+		"a reset that does nothing": {func(_ string, k *kubeadm) { k.run = func(string) (int, error) { return 0, nil } }, CodeKubeadmFailed},
+		"a kubelet that goes on":    {func(_ string, k *kubeadm) { k.Obeys = false; k.run = func(string) (int, error) { return 0, nil } }, CodeUnitState},
+	} {
+		s, dir, k := leavingK8s(t, isAbsent)
+		row.change(dir, k)
+		if _, err := do(t, s); taskcatalog.CodeOf(err, "") != row.code {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
