@@ -195,6 +195,50 @@ func TestATraceparentThatIsNoneIsPassedOver(t *testing.T) {
 	}
 }
 
+// A retry is another span in the trace of the operation. What a caller does not want to have recorded is not sent, and
+// has its trace all the same. The audit row and the event of the request name the trace.
+func TestARetryStaysInTheTrace(t *testing.T) {
+	spans := servertest.CollectSpans(t)
+	b := servertest.Start(t)
+	ship(t, b)
+	nodes := stocked(t, b, "h100.8gpu", 2, servertest.H100s(8))
+	made, quiet := beginTraced(t, b, nodes[0].NodeID, callersParent), beginTraced(t, b, nodes[1].NodeID, "00-"+strings.Repeat("ab", 16)+"-"+callersSpan+"-00")
+	d, task, p := takesOperation(t, b, nodes[0])
+	nodes[0].FailWith(t, d, task, taskcatalog.CodeStepFailed, "", resultOf(p, taskcatalog.StepFailed, "ports_down"))
+	reaches(t, b, "/operations/"+made.ID, "failed")
+	servertest.Must[api.PlatformOperation](t, b, http.MethodPost, "/operations/"+made.ID+"/retry", api.ReasonBody{Reason: "cabled"})
+	for _, n := range nodes {
+		d, task, p = takesOperation(t, b, n)
+		n.Finish(t, d, task, taskcatalog.OutcomeSucceeded, resultOf(p, taskcatalog.StepSkipped, ""), taskcatalog.Report{})
+	}
+	reaches(t, b, "/operations/"+made.ID, "succeeded")
+	if o := reaches(t, b, "/operations/"+quiet.ID, "succeeded"); o.TraceID != strings.Repeat("ab", 16) {
+		t.Errorf("the trace is %q", o.TraceID)
+	}
+	for _, path := range []string{"/audit?action=operation.request", "/events?type=operation.requested&after=0&follow=false"} {
+		if a := b.Ask(t, b.Token, http.MethodGet, path, nil); !strings.Contains(string(a.Body), `"trace_id":"`+callersTrace+`"`) {
+			t.Errorf("%s: %d %s", path, a.Status, a.Body)
+		}
+	}
+	if err := b.Stop(); err != nil {
+		t.Fatal(err)
+	}
+	if all := spans.Of(quiet.TraceID); len(all) != 0 {
+		t.Errorf("it sends %d spans that nobody wants", len(all))
+	}
+	var attempts []string
+	all := spans.Of(callersTrace)
+	for _, s := range all {
+		if s.Name == "operation "+readiness {
+			attempts = append(attempts, said(s, "hostler.attempt")+" "+said(s, "hostler.status"))
+		}
+	}
+	if slices.Sort(attempts); !slices.Equal(attempts, []string{"1 failed", "2 succeeded"}) {
+		t.Errorf("the attempts are %q", attempts)
+	}
+	within(t, all)
+}
+
 // The task of a node that went in a batch links to the batch. A node that was never asked has no span.
 func TestATaskLinksToItsBatch(t *testing.T) {
 	spans := servertest.CollectSpans(t)

@@ -160,7 +160,7 @@ func (t *tx) requestOperation(ctx context.Context, r chain.Record, o broker.Oper
 	return t.audit(ctx, broker.AuditEntry{
 		Actor: o.RequestedBy, Action: "operation.request", Subject: "operation/" + o.ID, Reason: o.Reason, CorrelationID: o.CorrelationID,
 		After: small("operation", o.Operation, "definition_digest", o.DefinitionDigest, "project", o.ProjectID, "target", o.Target,
-			"target_id", o.TargetID, "nodes", o.NodeIDs, "inputs_digest", o.Plan.InputsDigest, "run", o.RunID),
+			"target_id", o.TargetID, "nodes", o.NodeIDs, "inputs_digest", o.Plan.InputsDigest, "run", o.RunID, "trace_id", o.TraceParent.TraceID()),
 	})
 }
 
@@ -374,7 +374,7 @@ func (t *tx) tellOperation(ctx context.Context, o broker.Operation) error {
 		Message: chain.Message{Type: typ, Subject: "operation/" + o.ID, Data: map[string]any{
 			"operation_id": o.ID, "operation": o.Operation, "organisation_id": o.OrganisationID, "project_id": o.ProjectID,
 			"target": o.Target, "allocation_id": o.AllocationID, "status": o.Status, "attempt": o.Attempt, "code": o.Code,
-			"correlation_id": o.CorrelationID, "by": o.RequestedBy,
+			"correlation_id": o.CorrelationID, "trace_id": o.TraceParent.TraceID(), "by": o.RequestedBy,
 		}},
 	})
 }

@@ -1,0 +1,47 @@
+package server
+
+import (
+	"testing"
+	"time"
+
+	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/nodeapi"
+	"github.com/hostler/hostler/taskcatalog"
+)
+
+// A broker that sends no spans reads nothing for them: there is no store to read, nor a tracer.
+func TestSpansThatAreNotSentCostNothing(t *testing.T) {
+	var off operationTraces
+	off.effects(t.Context(), []any{broker.EndOperation{ID: "op-1"}}, time.Time{})
+	off.minted(nodeapi.MintEnd{Task: broker.Task{ID: "t-1", TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}})
+}
+
+// The steps of a task are laid one after another, up to its end, and never beyond what time there was.
+func TestStepsAreLaidWithinTheirRun(t *testing.T) {
+	from := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	at := func(ms int64) time.Time { return from.Add(time.Duration(ms) * time.Millisecond) }
+	for name, c := range map[string]struct {
+		said []int64
+		want [][2]int64
+	}{
+		"none":                       {nil, nil},
+		"with a pause before":        {[]int64{100, 200}, [][2]int64{{700, 800}, {800, 1000}}},
+		"as long as the run":         {[]int64{400, 600}, [][2]int64{{0, 400}, {400, 1000}}},
+		"longer than the run":        {[]int64{500, 600}, [][2]int64{{0, 400}, {400, 1000}}},
+		"the last beyond all bounds": {[]int64{5, 1 << 62}, [][2]int64{{0, 0}, {0, 1000}}},
+	} {
+		var steps []broker.OperationStep
+		for _, ms := range c.said {
+			steps = append(steps, broker.OperationStep{OperationStep: taskcatalog.OperationStep{StepRecord: taskcatalog.StepRecord{DurationMS: ms}}})
+		}
+		for i, s := range laid(steps, from, at(1000)) {
+			if !s.from.Equal(at(c.want[i][0])) || !s.to.Equal(at(c.want[i][1])) {
+				t.Errorf("%s: step %d is from %s to %s", name, i, s.from, s.to)
+			}
+		}
+	}
+	// A clock that was set back makes steps of no length.
+	if all := laid(make([]broker.OperationStep, 1), at(1000), from); !all[0].from.Equal(all[0].to) {
+		t.Errorf("%+v", all)
+	}
+}
