@@ -236,6 +236,23 @@ func TestUnitsAndPackagesAreHeldToTheirForms(t *testing.T) {
 	}
 }
 
+// A join of Ray says where Ray is, and no other join does.
+func TestAJoinOfRayNamesItsEnvironment(t *testing.T) {
+	for args, code := range map[string]taskcatalog.Code{
+		"{cluster: ray, credential: {from: steps.token}, environment: {from: steps.pull}}":   "",
+		"{cluster: ray, credential: {from: steps.token}}":                                    CodeMissingArgument,
+		"{cluster: slurm, credential: {from: steps.token}}":                                  "",
+		"{cluster: slurm, credential: {from: steps.token}, environment: {from: steps.pull}}": CodeUnknownArgument,
+	} {
+		text := with("  - {id: token, kind: credential.mint, timeout_seconds: 60, with: {type: cluster_join_token, scope: lab}}\n" +
+			"  - {id: join, kind: cluster.join, timeout_seconds: 60, with: " + args + "}\n")
+		_, problems := Parse(profiles.File{Name: "op.yaml", Text: []byte(text)})
+		if code == "" && problems != nil || code != "" && (len(problems) != 1 || problems[0].Code != code) {
+			t.Errorf("%s: %v", args, []profiles.Problem(problems))
+		}
+	}
+}
+
 // A long key costs a line of an answer, and not memory for each value below it.
 func TestALongKeyIsRefused(t *testing.T) {
 	text := "? " + strings.Repeat("k", 129) + "\n: [1, 2, 3]\n"

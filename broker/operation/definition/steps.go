@@ -60,6 +60,20 @@ func (c *checker) step(i int) {
 	if s.Kind == "health.check" {
 		c.health(part, s)
 	}
+	if s.Kind == "cluster.join" {
+		c.join(part, s)
+	}
+}
+
+// join checks that a step that joins a cluster of Ray says where Ray is, and no other.
+func (c *checker) join(part string, s Step) {
+	_, given := s.With["environment"]
+	switch ray := s.With["cluster"].Literal == "ray"; {
+	case ray && !given:
+		c.Refuse(part, CodeMissingArgument, "step %s lacks environment: the Python environment that has Ray", profiles.Quote(s.ID))
+	case !ray && given:
+		c.Refuse(part+"/with/environment", CodeUnknownArgument, "cluster.join takes environment for clusters of Ray alone")
+	}
 }
 
 // health refuses a caller's choice of what is looked for on the node itself: the answer would tell which files
