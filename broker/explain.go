@@ -14,6 +14,7 @@ type JudgedNode struct {
 	Image              string // that is installed; empty: not known
 	Installable        bool   // MAAS can install another one
 	Labels             map[string]string
+	Place              NodePlace
 	Reasons            []Reason
 }
 
@@ -23,6 +24,7 @@ type Explanation struct {
 	Site          string // of the nodes that would be claimed; empty: the request would be refused
 	Refusal       *Error // nil: the request would find its nodes
 	Fit, DoNotFit int
+	Places        int               // racks, say, in which the nodes would stand, as Arrangement.Count counts; 0: no arrangement was asked for
 	Reimages      int               // of the nodes that fit, those that get the image first
 	Sites         []ExplainedSite   // by name
 	Reasons       []ExplainedReason // the most frequent first
@@ -172,7 +174,27 @@ func Explain(s SKU, r AllocationRequest, nodes []JudgedNode, kept Kept, asks Pro
 	}
 	slices.SortStableFunc(out.Reasons, func(a, b ExplainedReason) int { return b.Nodes - a.Nodes })
 	out.place(s, r, installed, kept, asks.ID)
+	if out.Site != "" && r.Level() != "" {
+		out.Places = r.placesAt(out.Site, nodes, installed[out.Site] >= r.Nodes, suits)
+	}
 	return out
+}
+
+// placesAt counts the racks, say, in which the nodes of a request would stand at a site. asInstalled: enough nodes
+// need no reimage, and the others are not looked at. Which nodes a reservation keeps is open, so that all count.
+func (r AllocationRequest) placesAt(site string, nodes []JudgedNode, asInstalled bool, suits func(JudgedNode) bool) int {
+	var words []string
+	for _, n := range nodes {
+		if n.Site == site && len(n.Reasons) == 0 && suits(n) && !(asInstalled && n.other(r)) {
+			word, _ := n.Place.At(r.Level())
+			words = append(words, word)
+		}
+	}
+	var of []string
+	for _, i := range r.Choose(words, r.Nodes) {
+		of = append(of, words[i])
+	}
+	return r.Count(of)
 }
 
 func (e *ExplainedReason) add(n JudgedNode, why Reason) {

@@ -164,3 +164,33 @@ func TestAnExplanationLooksFirstWhereTheProjectHasReserved(t *testing.T) {
 		}
 	}
 }
+
+// The places are those of the nodes that a placement would choose at the site.
+func TestAnExplanationCountsTheRacksOfTheNodes(t *testing.T) {
+	s := NewSKU()
+	s.ID = "h100"
+	var nodes []JudgedNode
+	for i, rack := range []string{"a", "a", "a", "b", "", "c"} {
+		nodes = append(nodes, JudgedNode{ID: fmt.Sprint("n-", i), Site: "dc1", Place: NodePlace{Rack: rack}})
+	}
+	nodes[5].Reasons = []Reason{{Code: "node_status"}}
+	nodes = append(nodes, JudgedNode{ID: "n-9", Site: "dc2", Place: NodePlace{Rack: "d"}})
+	for name, c := range map[string]struct {
+		nodes int
+		a     Arrangement
+		want  int
+	}{
+		"no arrangement":      {3, Arrangement{}, 0},
+		"spread":              {3, Arrangement{Spread: "rack"}, 2},
+		"spread over unknown": {2, Arrangement{Spread: "zone"}, 0},
+		"packed":              {3, Arrangement{Pack: "rack"}, 1},
+		"packed into two":     {4, Arrangement{Pack: "rack"}, 2},
+		"packed, unknown":     {2, Arrangement{Pack: "zone"}, 2},
+		"too many":            {6, Arrangement{Spread: "rack"}, 0},
+	} {
+		e := Explain(s, AllocationRequest{SKU: s.ID, Nodes: c.nodes, Arrangement: c.a}, nodes, Kept{}, Project{})
+		if e.Places != c.want {
+			t.Errorf("%s: %d places (%v), want %d", name, e.Places, e.Refusal, c.want)
+		}
+	}
+}

@@ -43,6 +43,7 @@ type AllocationRequest struct {
 	GPUs  int    // GPUs of one node; 0: nodes are asked for
 	Site  string // a site's name; empty: any site
 	Image string // one of the SKU's; empty: whatever the nodes have
+	Arrangement
 }
 
 const (

@@ -31,8 +31,11 @@ func (a *API) createAllocation(ctx context.Context, in *createAllocationInput) (
 	}
 	n := store.NewAllocation{
 		ID: broker.NewTenantID(broker.AllocationPrefix, a.c.Now()), ProjectID: p.ID, EndsAt: b.EndsAt, Labels: b.Labels,
-		AllocationRequest: broker.AllocationRequest{SKU: b.SKU, Nodes: b.Nodes, GPUs: b.GPUs, Site: b.Site, Image: b.Image},
-		KeyIDs:            slices.Compact(slices.Sorted(slices.Values(b.SSHKeyIDs))),
+		AllocationRequest: broker.AllocationRequest{
+			SKU: b.SKU, Nodes: b.Nodes, GPUs: b.GPUs, Site: b.Site, Image: b.Image,
+			Arrangement: broker.Arrangement{Spread: b.Spread, Pack: b.Pack},
+		},
+		KeyIDs: slices.Compact(slices.Sorted(slices.Values(b.SSHKeyIDs))),
 	}
 	var made broker.Allocation
 	o := order{b, in.IdempotencyKey, "/projects/" + p.ID + "/allocations", func(_ context.Context, err error) error { return err }}

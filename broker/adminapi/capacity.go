@@ -10,6 +10,7 @@ import (
 
 type capacityInput struct {
 	Site string `query:"site" maxLength:"63"`
+	By   string `query:"by" enum:"zone,room,row,rack,domain" doc:"count by the words of this part of the places, too; without reservations and turnovers"`
 }
 
 // capacity counts nodes and GPUs by site, SKU and availability. The figures of turnovers are those
@@ -21,10 +22,17 @@ func (a *API) capacity(ctx context.Context, in *capacityInput) (*api.Capacity, e
 	}
 	to := a.c.Now().UTC()
 	out := &api.Capacity{From: to.Add(-usualFigures), To: to, Rows: []api.CapacityRow{}}
-	rows, err := availability.CapacityOf(ctx, a.c.DB, sites, out.From)
+	var rows []availability.Capacity
+	if in.By != "" {
+		out.By = in.By
+		rows, err = availability.CapacityByPlace(ctx, a.c.DB, sites, in.By)
+	} else {
+		rows, err = availability.CapacityOf(ctx, a.c.DB, sites, out.From)
+	}
 	for _, c := range rows {
 		out.Rows = append(out.Rows, api.CapacityRow{
-			Site: c.Site, SKU: c.SKU, GPUs: capacityCounts(c, c.GPUsPerNode), Nodes: capacityCounts(c, 1), Turnovers: int64(c.Turnovers),
+			Site: c.Site, SKU: c.SKU, Place: c.Place,
+			GPUs: capacityCounts(c, c.GPUsPerNode), Nodes: capacityCounts(c, 1), Turnovers: int64(c.Turnovers),
 			TurnoverMedianMinutes: c.Median.Minutes(), TurnoverP95Minutes: c.P95.Minutes(),
 		})
 	}

@@ -45,6 +45,20 @@ func TestANodeIsPlacedInParts(t *testing.T) {
 	}
 }
 
+// A site's capacity is counted by the racks of its nodes.
+func TestCapacityIsCountedByPlaces(t *testing.T) {
+	b := servertest.Start(t)
+	b.NewNode(t, api.NodeCreate{Hostname: "h1", Site: "dc1", Place: api.Place{Rack: "c07"}})
+	b.NewNode(t, api.NodeCreate{Hostname: "h2", Site: "dc1"})
+	k := servertest.Must[api.Capacity](t, b, http.MethodGet, "/capacity?by=rack", nil)
+	if len(k.Rows) != 2 || k.By != "rack" || k.Rows[0].Place != "" || k.Rows[1].Place != "c07" || k.Rows[1].Nodes.Delivered != 1 {
+		t.Errorf("%+v", k)
+	}
+	if a := b.Ask(t, b.Token, http.MethodGet, "/capacity?by=unit", nil); a.Status != http.StatusUnprocessableEntity {
+		t.Errorf("by unit: %d %s", a.Status, a.Body)
+	}
+}
+
 // A list of places is judged whole before a node changes.
 func TestManyNodesArePlacedOrNone(t *testing.T) {
 	b := servertest.Start(t)

@@ -100,6 +100,9 @@ type explainAllocationInput struct {
 
 	Image string `query:"image" maxLength:"128" doc:"one of the SKU's; default: whatever the nodes have"`
 
+	Spread string `query:"spread" enum:"zone,room,row,rack,domain" doc:"as of a request"`
+	Pack   string `query:"pack" enum:"zone,room,row,rack,domain" doc:"as of a request"`
+
 	Project string `query:"project" maxLength:"130" doc:"who asks; default: a project without a reservation"`
 }
 
@@ -123,10 +126,16 @@ func (a *API) explainAllocation(ctx context.Context, in *explainAllocationInput)
 	if err != nil {
 		return nil, err
 	}
-	e := broker.Explain(s, broker.AllocationRequest{SKU: s.ID, Nodes: in.Nodes, Site: in.Site, Image: in.Image}, nodes, kept, asks)
+	request := broker.AllocationRequest{
+		SKU: s.ID, Nodes: in.Nodes, Site: in.Site, Image: in.Image, Arrangement: broker.Arrangement{Spread: in.Spread, Pack: in.Pack},
+	}
+	if err := request.Check(); err != nil {
+		return nil, err
+	}
+	e := broker.Explain(s, request, nodes, kept, asks)
 	out := &api.AllocationExplanation{
 		SKU: s.ID, Nodes: in.Nodes, Image: in.Image, WouldFit: e.Refusal == nil, Site: e.Site,
-		Fit: e.Fit, DoNotFit: e.DoNotFit, Reimages: e.Reimages,
+		Fit: e.Fit, DoNotFit: e.DoNotFit, Places: e.Places, Reimages: e.Reimages,
 		Sites: resources(e.Sites, func(c broker.ExplainedSite) api.AllocationSiteCounts { return api.AllocationSiteCounts(c) }),
 		Reasons: resources(e.Reasons, func(r broker.ExplainedReason) api.AllocationReason {
 			return api.AllocationReason{Code: r.Code, Nodes: r.Nodes, Examples: resources(r.Examples, explainedNode)}

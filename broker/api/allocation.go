@@ -111,6 +111,8 @@ type AllocationCreate struct {
 	Site      string            `json:"site,omitempty" maxLength:"63" doc:"default: any site that offers the SKU"`
 	SSHKeyIDs []string          `json:"ssh_key_ids" maxItems:"64" doc:"at least one key of a member of the project, or of its whole organisation"`
 	Image     string            `json:"image,omitempty" maxLength:"128" doc:"one of the SKU's images, for all nodes; a node that has another one is reimaged first; default: whatever the nodes have"`
+	Spread    string            `json:"spread,omitempty" enum:"zone,room,row,rack,domain" doc:"take the nodes from as many racks, say, of the site as possible; domain: a failure domain"`
+	Pack      string            `json:"pack,omitempty" enum:"zone,room,row,rack,domain" doc:"take the nodes from as few racks, say, of the site as possible"`
 	EndsAt    time.Time         `json:"ends_at,omitzero" doc:"when the allocation is to be released; default: no end"`
 	Labels    map[string]string `json:"labels,omitempty" doc:"at most 64; keys and values as those of a node's labels"`
 	Reason    string            `json:"reason,omitempty" maxLength:"500"`
@@ -128,6 +130,7 @@ type AllocationExplanation struct {
 	Message  string                 `json:"message" doc:"why the request would be refused; empty: it would not"`
 	Fit      int                    `json:"fit" doc:"nodes of the SKU that may be handed out"`
 	DoNotFit int                    `json:"do_not_fit"`
+	Places   int                    `json:"places" doc:"racks, say, from which spread or pack would take the nodes: nodes without a rack count for nothing in a spread, and each as one rack in a pack; 0: neither was given, or no known one"`
 	Reimages int                    `json:"reimages" doc:"of the nodes that fit, those that are reimaged with the image first"`
 	Sites    []AllocationSiteCounts `json:"sites"`
 	Reasons  []AllocationReason     `json:"reasons" doc:"why nodes do not fit, the most frequent first; a node may have several"`

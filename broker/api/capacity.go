@@ -6,6 +6,7 @@ import "time"
 type Capacity struct {
 	From time.Time     `json:"from" doc:"start of the period of the turnovers' figures"`
 	To   time.Time     `json:"to"`
+	By   string        `json:"by,omitempty" doc:"part of the places by which the rows are counted, too"`
 	Rows []CapacityRow `json:"rows" doc:"by site and SKU"`
 }
 
@@ -13,6 +14,7 @@ type Capacity struct {
 type CapacityRow struct {
 	Site                  string         `json:"site" doc:"empty: nodes without a site"`
 	SKU                   string         `json:"sku" doc:"empty: nodes without a SKU"`
+	Place                 string         `json:"place,omitempty" doc:"word of the place, if the rows are counted by places; left out: not known. Such rows have neither reservations, whose nodes count as available, nor turnovers"`
 	GPUs                  CapacityCounts `json:"gpus" doc:"number of GPUs by the SKU; 0 without a SKU"`
 	Nodes                 CapacityCounts `json:"nodes"`
 	Turnovers             int64          `json:"turnovers" doc:"turnovers that ended in the period"`

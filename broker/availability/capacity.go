@@ -14,6 +14,7 @@ import (
 // Capacity is what a site has of a SKU.
 type Capacity struct {
 	Site, SKU   string // empty: none
+	Place       string // the word of a place, of CapacityByPlace; empty: not known
 	GPUsPerNode int    // by the SKU; 0: the SKU has none, or is not on record
 	Nodes       map[broker.Availability]int
 	Faulty      int // allocated nodes that need a repair
@@ -89,6 +90,46 @@ func CapacityOf(ctx context.Context, db *store.DB, sites []string, from time.Tim
 		return cmp.Or(cmp.Compare(a.site, b.site), cmp.Compare(a.sku, b.sku))
 	}) {
 		out = append(out, *rows[k])
+	}
+	return out, nil
+}
+
+// MostPlaces is how many counts CapacityByPlace reads.
+const MostPlaces = 5000
+
+// CapacityByPlace returns the capacity of sites (nil: all) by the words of a part of the nodes' places. It knows
+// neither reservations, which name no nodes, nor turnovers: reserved nodes count as available. Codes: place_invalid,
+// capacity_too_wide.
+func CapacityByPlace(ctx context.Context, db *store.DB, sites []string, level string) ([]Capacity, error) {
+	counts, err := db.CountByPlace(ctx, sites, level, MostPlaces+1)
+	if err != nil {
+		return nil, err
+	}
+	if len(counts) > MostPlaces {
+		return nil, broker.Errorf(broker.Refused, "capacity_too_wide",
+			"cannot count by %s: there are more than %d counts (name a site, or count by a larger part of places)", level, MostPlaces)
+	}
+	skus, err := db.SKUs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	gpus := map[string]int{}
+	for _, s := range skus {
+		gpus[s.ID] = s.GPUCount
+	}
+	out := []Capacity{}
+	for _, c := range counts { // by site, SKU and place
+		last := len(out) - 1
+		if last < 0 || out[last].Site != c.Site || out[last].SKU != c.SKU || out[last].Place != c.Place {
+			out = append(out, Capacity{
+				Site: c.Site, SKU: c.SKU, Place: c.Place, GPUsPerNode: gpus[c.SKU], Nodes: map[broker.Availability]int{},
+			})
+			last++
+		}
+		out[last].Nodes[c.Word] += c.Nodes
+		if c.Word == broker.Allocated {
+			out[last].Faulty += c.Faulty
+		}
 	}
 	return out, nil
 }

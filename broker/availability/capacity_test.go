@@ -2,6 +2,7 @@ package availability
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -45,6 +46,38 @@ func TestCapacityIsCountedBySiteAndSKU(t *testing.T) {
 		must(err)
 		_, err = db.CreateNode(t.Context(), broker.System, store.NewNode{ID: "n-7", Hostname: "n-7", Bootstrap: "command", Site: "dc1", SKU: k.ID})
 		must(err)
+
+		rack, zone := "c07", "az1"
+		_, err = db.ChangePlaces(t.Context(), broker.System, map[string]broker.NodePlaceChange{
+			"n-0": {Rack: &rack, Zone: &zone}, "n-1": {Rack: &rack}, "n-9": {Rack: &rack},
+		})
+		must(err)
+		for _, c := range []struct {
+			level string
+			sites []string
+			want  []string
+		}{
+			{"rack", nil, []string{
+				"dc1   map[available:1]", "dc1 h100.8gpu  map[available:1 held:1 unknown:1]", "dc1 h100.8gpu c07 map[available:1 held:1]",
+				"dc2 h100.8gpu c07 map[held:1]",
+			}},
+			{"zone", []string{"dc1"}, []string{
+				"dc1   map[available:1]", "dc1 h100.8gpu  map[available:1 held:2 unknown:1]", "dc1 h100.8gpu az1 map[available:1]",
+			}},
+		} {
+			rows, err := CapacityByPlace(t.Context(), db, c.sites, c.level)
+			must(err)
+			var got []string
+			for _, r := range rows {
+				got = append(got, fmt.Sprint(r.Site, " ", r.SKU, " ", r.Place, " ", r.Nodes))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("by %s:\n%q, want\n%q", c.level, got, c.want)
+			}
+		}
+		if _, err := CapacityByPlace(t.Context(), db, nil, "unit"); broker.AsError(err).Code != "place_invalid" {
+			t.Errorf("by unit: %v", err)
+		}
 
 		all, err := CapacityOf(t.Context(), db, nil, begun)
 		must(err)

@@ -14,12 +14,14 @@ import (
 // nodes_certified and nodes_claims have the same expressions.
 var ranks = map[broker.PlacementOrder]string{broker.NewestCertificate: "(-certified_at)", broker.LeastUsed: "claims"}
 
-// spot is the place of a node in the order of a site's candidates, with the node's labels. Without an id it
+// spot is the place of a node in the order of a site's candidates, with the node's labels and the word by which the
+// request arranges nodes. Without an id it
 // is before all nodes.
 type spot struct {
 	rank   int64
 	id     string
 	labels map[string]string
+	word   string
 }
 
 // rank returns what the nodes of a site are ordered by before their ids; empty: nothing. A transaction that
@@ -165,7 +167,11 @@ func (p *placement) next(
 			return nil, last, err
 		}
 		end = last
-		sqlkit.In(&w, "id", free)
+		ids := make([]string, len(free))
+		for i, s := range free {
+			ids[i] = s.id
+		}
+		sqlkit.In(&w, "id", ids)
 	} else {
 		beyond(&w, rank, after)
 	}
@@ -188,7 +194,7 @@ func (p *placement) next(
 // and the last one of the page.
 func (p *placement) judge(
 	ctx context.Context, site string, of wish, rank string, after spot, policy broker.ProjectPlacement,
-) (free []string, last spot, err error) {
+) (free []spot, last spot, err error) {
 	w := p.candidates(site, of)
 	beyond(&w, rank, after)
 	limit := w.Limit(judgedPage) // adds an argument to w
@@ -212,14 +218,15 @@ func (p *placement) judge(
 		unjudged := stale(fleet)
 		err = judgeFiles(ctx, p, p.judges(), unjudged[:min(len(unjudged), p.reads)])
 	}
+	fit := map[string]bool{}
 	for _, f := range fleet {
 		if len(f.Reasons("", "")) == 0 {
-			free = append(free, f.Node.ID)
+			fit[f.Node.ID] = true
 		} else {
 			p.looked[f.Node.ID] = true
 		}
 	}
-	return free, last, err
+	return slices.DeleteFunc(page, func(s spot) bool { return !fit[s.id] }), last, err
 }
 
 // readByPlacement is how many certificates without a verdict by the policy in force a placement reads, beyond those
@@ -240,13 +247,16 @@ func (p *placement) judges() JudgeCertificate {
 
 // spots returns the selected nodes in the order of a rank.
 func (p *placement) spots(ctx context.Context, w sqlkit.Where, rank, tail string) ([]spot, error) {
-	what, by := "0", "id"
+	what, by, word := "0", "id", "''"
+	if arranged(p.n.AllocationRequest) {
+		word = "place_" + p.n.Level() // a part of places, as Check has found
+	}
 	if rank != "" {
 		what, by = rank, rank+", id"
 	}
 	return sqlkit.Collect(ctx, p, func(row sqlkit.Row) (s spot, err error) {
-		return s, row.Scan(&s.rank, &s.id, sqlkit.ScanJSON(&s.labels))
-	}, `SELECT `+what+`, id, labels FROM nodes`+w.String()+` ORDER BY `+by+tail, w.Args...)
+		return s, row.Scan(&s.rank, &s.id, sqlkit.ScanJSON(&s.labels), &s.word)
+	}, `SELECT `+what+`, id, labels, `+word+` FROM nodes`+w.String()+` ORDER BY `+by+tail, w.Args...)
 }
 
 // fits reports whether a locked node may be handed to the allocation. The facts are read after the

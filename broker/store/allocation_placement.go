@@ -55,6 +55,9 @@ func (t *tx) createAllocation(ctx context.Context, actor broker.Actor, n NewAllo
 	if err := t.takeRequestKey(ctx, n.ID); err != nil { // before the quota: a repeated request counts once
 		return a, err
 	}
+	if err := n.Check(); err != nil {
+		return a, refuse(broker.AsError(err), e)
+	}
 	s, err := sku(ctx, t, n.SKU, "")
 	if err != nil && broker.AsError(err).Code != "sku_not_found" {
 		return a, err
@@ -181,6 +184,9 @@ func (p *placement) find(ctx context.Context) (site string, nodes []string, err 
 
 // findAllAt returns up to the number of nodes asked for, at a site, by wishes in their order.
 func (p *placement) findAllAt(ctx context.Context, site string, wishes []wish) (nodes []string, err error) {
+	if arranged(p.n.AllocationRequest) {
+		return p.findArrangedAt(ctx, site, wishes)
+	}
 	for _, of := range wishes {
 		more, err := p.findAt(ctx, site, of, p.n.Nodes-len(nodes))
 		if err != nil {

@@ -2,15 +2,19 @@ package store
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store/sqlkit"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // AvailabilityCount is the number of nodes of a SKU at a site with one availability.
 type AvailabilityCount struct {
 	Site, SKU string // empty: none
+	Place     string // the word that was counted by; empty: not known, or not counted by places
 	Word      broker.Availability
 	Nodes     int
 	Faulty    int // of Nodes: those that need a repair
@@ -19,15 +23,34 @@ type AvailabilityCount struct {
 // CountAvailability counts the nodes of sites (nil: all) by site, SKU and availability, as
 // Availability gives it. Deleted nodes are left out.
 func (db *DB) CountAvailability(ctx context.Context, sites []string) ([]AvailabilityCount, error) {
+	return db.countAvailability(ctx, sites, "''", 0)
+}
+
+// CountByPlace is CountAvailability by the words of a part of the nodes' places (broker.PlaceLevels), too. It
+// returns the first most counts.
+func (db *DB) CountByPlace(ctx context.Context, sites []string, level string, most int) ([]AvailabilityCount, error) {
+	if !slices.Contains(broker.PlaceLevels, level) {
+		return nil, broker.Errorf(broker.Invalid, "place_invalid", "cannot count by %q: nodes have %s", taskcatalog.Clean(level, 40),
+			strings.Join(broker.PlaceLevels, ", "))
+	}
+	return db.countAvailability(ctx, sites, "place_"+level, most)
+}
+
+// countAvailability counts by an expression of places; most 0: there is no limit.
+func (db *DB) countAvailability(ctx context.Context, sites []string, place string, most int) ([]AvailabilityCount, error) {
 	w := sqlkit.Where{Terms: []string{"status <> 'deleted'"}}
 	sqlkit.In(&w, "site", sites)
 	since, old := db.confirmedSince(), sqlkit.Where{Args: w.Args}
 	old.Add(lapsed, since, since)
+	limit := ""
+	if most > 0 {
+		limit = old.Limit(most)
+	}
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (c AvailabilityCount, err error) {
-		return c, row.Scan(&c.Site, &c.SKU, &c.Word, &c.Nodes, &c.Faulty)
-	}, `SELECT site, sku, CASE WHEN word IS NULL OR `+old.Terms[0]+` THEN 'unknown' ELSE word END, COUNT(*),
+		return c, row.Scan(&c.Site, &c.SKU, &c.Place, &c.Word, &c.Nodes, &c.Faulty)
+	}, `SELECT site, sku, `+place+`, CASE WHEN word IS NULL OR `+old.Terms[0]+` THEN 'unknown' ELSE word END, COUNT(*),
 			SUM(CASE WHEN `+faulty+` THEN 1 ELSE 0 END)
-		FROM nodes LEFT JOIN node_availability ON node_id = id`+w.String()+` GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`, old.Args...)
+		FROM nodes LEFT JOIN node_availability ON node_id = id`+w.String()+` GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4`+limit, old.Args...)
 }
 
 // faulty is true of a node that needs a repair, whatever its availability is.

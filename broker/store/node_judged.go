@@ -24,10 +24,11 @@ func (db *DB) JudgedNodes(ctx context.Context, sku string, sites []string) ([]br
 	w.Add("status <> ?", string(broker.Deleted))
 	sqlkit.In(&w, "site", sites)
 	out, err := sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (n broker.JudgedNode, err error) {
-		err = row.Scan(&n.ID, &n.Hostname, &n.Site, &n.Image, &n.Installable, sqlkit.ScanJSON(&n.Labels))
+		err = row.Scan(&n.ID, &n.Hostname, &n.Site, &n.Image, &n.Installable, sqlkit.ScanJSON(&n.Labels),
+			&n.Place.Zone, &n.Place.Room, &n.Place.Row, &n.Place.Rack, &n.Place.Domain)
 		return n, err
 	}, `SELECT id, hostname, site, COALESCE((SELECT i.image FROM node_images i WHERE i.node_id = nodes.id AND i.epoch = nodes.epoch), ''),
-			`+installable+`, labels
+			`+installable+`, labels, place_zone, place_room, place_row, place_rack, place_domain
 		FROM nodes`+w.String()+` ORDER BY site, id`, w.Args...)
 	if err != nil {
 		return nil, err

@@ -84,12 +84,12 @@ func (c *Client) PlatformAllocation(ctx context.Context, id string) (*api.Platfo
 }
 
 // ExplainAllocation says whether a request of a project (empty: of one without a reservation) for nodes of a
-// SKU would find them now (site empty: at any site; image empty: whatever they have), and why nodes do not fit. It needs a token of the
-// platform.
+// SKU would find them now (site empty: at any site; image empty: whatever they have; spread and pack as of a request), and why nodes do not
+// fit. It needs a token of the platform.
 func (c *Client) ExplainAllocation(
-	ctx context.Context, sku string, nodes int, site, image, project string,
+	ctx context.Context, sku string, nodes int, site, image, spread, pack, project string,
 ) (*api.AllocationExplanation, error) {
-	q := query("sku", sku, "nodes", strconv.Itoa(nodes), "site", site, "image", image, "project", project)
+	q := query("sku", sku, "nodes", strconv.Itoa(nodes), "site", site, "image", image, "spread", spread, "pack", pack, "project", project)
 	return fetch[api.AllocationExplanation](ctx, c, at("allocations", "explain"), q)
 }
 

@@ -9,7 +9,7 @@ import (
 // One row a site and SKU: how many nodes and GPUs there are, and what they are used for.
 func ExampleClient_Capacity() {
 	machine("gpu-71")
-	capacity, err := connect().Capacity(context.Background(), "dc1")
+	capacity, err := connect().Capacity(context.Background(), "dc1", "")
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/api/client"
 )
@@ -26,6 +27,9 @@ The nodes' addresses are in the output of hostler allocation show.`,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if body.SKU == "" || len(body.SSHKeyIDs) == 0 || body.Nodes < 0 || body.GPUs < 0 || (body.Nodes > 0) == (body.GPUs > 0) {
 				return usage("it is not said what to allocate (use --sku SKU, --nodes N or --gpus N, and --key KEY)")
+			}
+			if err := (broker.Arrangement{Spread: body.Spread, Pack: body.Pack}).Check(); err != nil {
+				return err
 			}
 			var ok bool
 			var err error
@@ -62,12 +66,19 @@ The nodes' addresses are in the output of hostler allocation show.`,
 	c.Flags().StringVar(&body.Site, "site", "", "the site; default: any site that has enough nodes")
 	c.Flags().StringArrayVar(&body.SSHKeyIDs, "key", nil, "id of an SSH `KEY` that lets in (may be repeated)")
 	c.Flags().StringVar(&body.Image, "image", "", "one of the SKU's images, for all nodes; a node that has another one is reimaged first; default: whatever the nodes have")
+	arrangementFlags(c, &body.Spread, &body.Pack)
 	c.Flags().StringVar(&ends, "ends-at", "", "release it at this `TIME`: 2006-01-02T15:04:05Z, or from now on, such as 72h; default: no end")
 	c.Flags().StringArrayVar(&labels, "label", nil, "label, `KEY=VALUE` (may be repeated)")
 	c.Flags().BoolVar(&wait, "wait", false, "wait until the allocation is active or has failed")
 	timeoutFlag(c, &timeout)
 	reasonFlag(c, &body.Reason)
 	return c
+}
+
+// arrangementFlags are the flags that say how the nodes of an allocation stand to each other.
+func arrangementFlags(c *cobra.Command, spread, pack *string) {
+	c.Flags().StringVar(spread, "spread", "", "take the nodes from as many places of a `PART` as possible: zone, room, row, rack or domain")
+	c.Flags().StringVar(pack, "pack", "", "take the nodes from as few places of a `PART` as possible")
 }
 
 // endFlag reads a moment that lies ahead: a time, or how long from now.

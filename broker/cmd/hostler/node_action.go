@@ -14,6 +14,8 @@ type action struct {
 	name, short, long, example string
 	// asks names the loss, for an action that destroys something.
 	asks string
+	// many says that the action takes a selector of nodes.
+	many bool
 	// waits says that the action starts a task.
 	waits bool
 	flags func(*cobra.Command, *api.NodeAction)
@@ -21,11 +23,16 @@ type action struct {
 
 var (
 	drain = action{
-		name: "drain", short: "take no new tenant, and end the sessions and processes of tenants", waits: true,
+		name: "drain", short: "take no new tenant, and end the sessions and processes of tenants", waits: true, many: true,
 		long: `Take no new tenant, and end the sessions and processes of tenants. The node is then
-retired; hostler node activate returns it to service.`,
-		asks:    "The sessions and processes of its tenants are ended",
-		example: "  hostler node drain gpu-07 --reason 'fan replacement' --wait",
+retired; hostler node activate returns it to service.
+
+With --nodes the nodes of a selector are drained, as many at once as --at-once says. The
+next ones follow when these are retired; none follow if one failed. --plan shows which
+nodes are meant.`,
+		asks: "The sessions and processes of its tenants are ended",
+		example: "  hostler node drain gpu-07 --reason 'fan replacement' --wait\n  hostler node drain --nodes rack=c07 --plan\n" +
+			"  hostler node drain --nodes rack=c07 --at-once 4 --reason 'new switch' --yes --wait",
 		flags: func(c *cobra.Command, n *api.NodeAction) {
 			c.Flags().IntVar(&n.GraceSeconds, "grace-seconds", 0, "seconds from SIGTERM to SIGKILL, at most 300")
 		},
@@ -35,11 +42,11 @@ retired; hostler node activate returns it to service.`,
 		example: "  hostler node resume gpu-07",
 	}
 	quarantine = action{
-		name: "quarantine", short: "keep a node from being handed out until a person activates it",
-		example: "  hostler node quarantine gpu-07 --reason 'ECC errors'",
+		name: "quarantine", short: "keep a node from being handed out until a person activates it", many: true,
+		example: "  hostler node quarantine gpu-07 --reason 'ECC errors'\n  hostler node quarantine --nodes domain=feed-a --reason 'a fuse blew'",
 	}
 	activate = action{
-		name: "activate", short: "make a quarantined or retired node active, or call off a drain", waits: true,
+		name: "activate", short: "make a quarantined or retired node active, or call off a drain", waits: true, many: true,
 		long: `Make a quarantined or retired node active. For a draining node the drain is called
 off: the node becomes offline, and active as soon as its agent is heard. A node that
 owes a turnover is refused; a platform_admin may override this with --override and a
@@ -80,10 +87,11 @@ func forceFlag(c *cobra.Command, n *api.NodeAction) {
 
 func nodeActionCommand(a *app, what action) *cobra.Command {
 	var n api.NodeAction
+	var m manyNodes
 	var wait bool
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use: what.name + " NODE", Short: what.short, Long: what.long, Example: what.example, Args: exactly("NODE"),
+		Use: what.name + " NODE", Short: what.short, Long: what.long, Example: what.example, Args: m.args,
 		RunE: func(c *cobra.Command, args []string) error {
 			if n.Override || n.Force {
 				if err := needReason(n.Reason); err != nil {
@@ -93,6 +101,9 @@ func nodeActionCommand(a *app, what action) *cobra.Command {
 			remote, err := a.connect()
 			if err != nil {
 				return err
+			}
+			if m.selector != "" {
+				return a.actOnMany(c, remote, what, n, m, wait, timeout)
 			}
 			ref := args[0]
 			if what.asks != "" && !saidYes(c) {
@@ -136,8 +147,11 @@ func nodeActionCommand(a *app, what action) *cobra.Command {
 		},
 	}
 	reasonFlag(c, &n.Reason)
-	if what.asks != "" {
+	if what.asks != "" || what.many {
 		yesFlag(c)
+	}
+	if what.many {
+		m.flags(c)
 	}
 	if what.waits {
 		waitFlags(c, &wait, &timeout)
