@@ -59,12 +59,21 @@ func (a *API) setArtifactSigner(ctx context.Context, in *setArtifactSignerInput)
 type removeArtifactSignerInput struct {
 	ArtifactSignerInput
 	Reason
+	AllowUnsigned bool `query:"allow_unsigned" doc:"also if operations could then bring artifacts of its source without a signature"`
 }
 
 func (a *API) removeArtifactSigner(ctx context.Context, in *removeArtifactSignerInput) (*api.ArtifactSigner, error) {
 	reason, err := a.reasonFor(ctx, in.Reason.Reason, "artifact_signer.remove", "signer/"+in.Name, "remove artifact signer "+in.Name)
 	if err != nil {
 		return nil, err
+	}
+	if !in.AllowUnsigned {
+		if err := a.c.Operations.CheckSignerRemoval(ctx, in.Name); err != nil {
+			if no := broker.AsError(err); no.Kind == broker.Refused {
+				a.auditDenial(ctx, "artifact_signer.remove", "signer/"+in.Name, "", no)
+			}
+			return nil, err
+		}
 	}
 	s, err := a.c.DB.RemoveArtifactSigner(ctx, callerOf(ctx).actor(), in.Name, reason)
 	if err != nil {

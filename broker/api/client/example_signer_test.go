@@ -19,7 +19,7 @@ func ExampleClient_SetArtifactSigner() {
 		log.Fatal(err)
 	}
 	fmt.Println(kept.Name, "signs", kept.Source)
-	if _, err := c.RemoveArtifactSigner(ctx, "team", "over"); err != nil {
+	if _, err := c.RemoveArtifactSigner(ctx, "team", "over", false); err != nil {
 		log.Fatal(err)
 	}
 	// Output:

@@ -17,7 +17,12 @@ func (c *Client) SetArtifactSigner(ctx context.Context, name string, p api.Artif
 	return submit[api.ArtifactSigner](ctx, c, http.MethodPut, at("artifact-signers", name), p)
 }
 
-// RemoveArtifactSigner deletes a signer.
-func (c *Client) RemoveArtifactSigner(ctx context.Context, name, reason string) (*api.ArtifactSigner, error) {
-	return remove[api.ArtifactSigner](ctx, c, at("artifact-signers", name), reason)
+// RemoveArtifactSigner deletes a signer. allowUnsigned: also if operations could then bring artifacts of its source without
+// a signature.
+func (c *Client) RemoveArtifactSigner(ctx context.Context, name, reason string, allowUnsigned bool) (*api.ArtifactSigner, error) {
+	out, q := new(api.ArtifactSigner), query("reason", reason)
+	if allowUnsigned {
+		q = query("reason", reason, "allow_unsigned", "true")
+	}
+	return out, c.do(ctx, call{method: http.MethodDelete, path: at("artifact-signers", name), query: q}, out)
 }

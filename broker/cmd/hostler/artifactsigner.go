@@ -95,11 +95,14 @@ func signerListCommand(a *app) *cobra.Command {
 
 func signerRemoveCommand(a *app) *cobra.Command {
 	var reason string
+	var unsigned bool
 	c := &cobra.Command{
 		Use: "remove ARTIFACT-SIGNER --reason R", Short: "remove a signer", Args: exactly("ARTIFACT-SIGNER"),
 		Long: `Remove a signer. Its signatures are believed no more, and plans that rest on them are
 refused. If it was the last signer of its source, artifacts of the source need a
-signature only where the policy, a definition or a signer of a wider source says so.`,
+signature only where the policy, a definition or a signer of a wider source says so. If
+operations could then bring artifacts from there unsigned, the command names them, and
+removes the signer with --allow-unsigned alone.`,
 		Example: "  hostler artifact-signer remove team --reason 'another team' --yes",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := needReason(reason); err != nil {
@@ -112,13 +115,14 @@ signature only where the policy, a definition or a signer of a wider source says
 			if err != nil {
 				return err
 			}
-			r, err := remote.RemoveArtifactSigner(c.Context(), args[0], reason)
+			r, err := remote.RemoveArtifactSigner(c.Context(), args[0], reason, unsigned)
 			if err != nil {
 				return err
 			}
 			return a.show(r, []string{r.Name}, func(p *render.Page) { p.Line("removed: " + r.Name + ", for " + r.Source) })
 		},
 	}
+	c.Flags().BoolVar(&unsigned, "allow-unsigned", false, "also if operations could then bring artifacts of its source unsigned")
 	yesFlag(c)
 	reasonFlag(c, &reason)
 	return c
