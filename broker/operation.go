@@ -84,6 +84,7 @@ type OperationTarget string
 const (
 	TargetNode       OperationTarget = "node"       // a node that no allocation holds
 	TargetAllocation OperationTarget = "allocation" // all nodes of an active allocation
+	TargetGroup      OperationTarget = "group"      // all nodes of several active allocations of a project
 )
 
 // OperationTrigger says what began an operation.
@@ -110,11 +111,12 @@ type Operation struct {
 	RequestedBy      string
 	Reason           string
 	Target           OperationTarget
-	TargetID         string
-	AllocationID     string   // of an allocation's operation
-	Site             string   // of the nodes
-	NodeIDs          []string // of the target when the operation was requested, by id
-	Safety           string   // what a node must be: idle, drained or forced
+	TargetID         string            // a group's: its selector
+	AllocationID     string            // of an allocation's operation
+	Members          []OperationMember // of a group; not in lists
+	Site             string            // of the nodes
+	NodeIDs          []string          // of the target when the operation was requested; a group's: member by member
+	Safety           string            // what a node must be: idle, drained or forced
 	Requires         map[string][]string
 	Trigger          OperationTrigger
 	IdempotencyKey   string
@@ -122,7 +124,7 @@ type Operation struct {
 	TraceParent      TraceParent               // of the request, or of the allocation's begin; empty: an earlier release began it
 	Plan             taskcatalog.OperationPlan // of the first attempt, with the signatures of the present one
 	Batches          OperationBatches
-	MostRunning      int64 // how many of its kind its project may have; 0: any number; not stored
+	MostRunning      int64 // on how many allocations at once its kind may work in its project; 0: any number; not stored
 
 	Status  OperationStatus
 	Attempt int    // counts the tries, from 1
@@ -136,10 +138,10 @@ type Operation struct {
 	RequestedAt, StartedAt, EndedAt time.Time // StartedAt and EndedAt are of the present attempt
 }
 
-// PlanOf returns the plan of the present attempt.
-func (o Operation) PlanOf() taskcatalog.OperationPlan {
+// PlanOf returns the plan of the present attempt for the nodes of a part.
+func (o Operation) PlanOf(part OperationPart) taskcatalog.OperationPlan {
 	p := o.Plan
-	p.Attempt = o.Attempt
+	p.Attempt, p.AllocationID = o.Attempt, part.AllocationID
 	return p
 }
 
@@ -209,6 +211,8 @@ type EndOperation struct {
 	Operation     string // as of Operation; for the metrics
 	To            OperationStatus
 	Code, Message string
+	Members       []OperationMember // of a group
+	Skipped       []string          // nodes of members that are not the project's any more, which were asked for nothing
 	Steps         []OperationStep
 	Statement     []byte // of the attempt, signed
 	Receipt       []byte // the tenant's version of the statement; nil: the operation is no tenant's

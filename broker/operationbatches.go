@@ -42,11 +42,13 @@ func (b OperationBatches) Stops(batch, failed int) bool {
 
 // HeldBack reports whether an attempt began and has ended before its last batch: the nodes of later batches got no task.
 func (o Operation) HeldBack() bool {
-	return o.Status.Ended() && !o.StartedAt.IsZero() && o.Batch < o.Batches.Count(len(o.NodeIDs))
+	return o.Status.Ended() && !o.StartedAt.IsZero() && o.Batch < o.BatchCount()
 }
 
-// BatchOperation is an effect of a run: its operation has come to a batch, from 1.
+// BatchOperation is an effect of a run: how far its operation is.
 type BatchOperation struct {
-	ID    string
-	Batch int
+	ID      string
+	Batch   int               // from 1
+	Members []OperationMember // of a group
+	Free    []string          // nodes of a group on which nothing more happens: other operations may have them
 }

@@ -16,10 +16,16 @@ type Selector struct {
 
 // ParseSelector reads "all", "gpu-07,gpu-08" or "gpu.vendor=nvidia,site=dc1".
 // Code: selector_invalid.
-func ParseSelector(text string) (Selector, error) {
+func ParseSelector(text string) (Selector, error) { return parseSelector(text, "NODE,NODE") }
+
+// ParseGroup reads "all", "alc-1,alc-2" or "sku=h100.8gpu,tier=gold": allocations of a project.
+// Code: selector_invalid.
+func ParseGroup(text string) (Selector, error) { return parseSelector(text, "ALLOCATION,ALLOCATION") }
+
+func parseSelector(text, list string) (Selector, error) {
 	refuse := func(why string) (Selector, error) {
-		return Selector{}, Errorf(Invalid, "selector_invalid", "cannot read the selector %q: %s (all, NODE,NODE or key=value,key=value)",
-			text, why)
+		return Selector{}, Errorf(Invalid, "selector_invalid", "cannot read the selector %q: %s (all, %s or key=value,key=value)",
+			cleanText(text), why, list)
 	}
 	var s Selector
 	for word := range strings.SplitSeq(text, ",") {
@@ -74,6 +80,25 @@ func (s Selector) Matches(n Node) bool {
 	}
 	for _, t := range s.terms {
 		if got, ok := Trait(n, t[0]); !ok || got != t[1] {
+			return false
+		}
+	}
+	return true
+}
+
+// MatchesAllocation reports whether the selector selects an allocation. A reference matches a whole id. A term's key
+// is site or sku, or a label.
+func (s Selector) MatchesAllocation(a Allocation) bool {
+	if s.refs != nil {
+		return slices.Contains(s.refs, a.ID)
+	}
+	own := map[string]string{"site": a.Site, "sku": a.SKU}
+	for _, t := range s.terms {
+		got, ok := own[t[0]]
+		if !ok {
+			got, ok = a.Labels[t[0]]
+		}
+		if !ok || got != t[1] {
 			return false
 		}
 	}

@@ -30,14 +30,29 @@ func (a *API) ordered(ctx context.Context, in *createOperationInput) (w operatio
 	if err != nil {
 		return w, "", err
 	}
-	found, err := a.c.DB.ProjectAllocation(ctx, p.ID, in.Body.AllocationID)
-	if found, err = seenBy(callerOf(ctx), found, err); err != nil {
+	w = operationrecords.Order{Inputs: in.Body.Inputs, Project: p, Reason: taskcatalog.Clean(in.Body.Reason, 500)}
+	if err := a.aim(ctx, in.Body, &w); err != nil {
 		return w, "", err
 	}
-	w = operationrecords.Order{Inputs: in.Body.Inputs, Project: p, Allocation: found, Reason: taskcatalog.Clean(in.Body.Reason, 500)}
 	w.Batches = broker.OperationBatches{Canary: in.Body.Canary, Size: in.Body.Batch, MaxFailures: in.Body.MaxFailures}
 	w.Definition, warning, err = a.c.Operations.Definition(ctx, in.Body.Operation)
 	return w, warning, err
+}
+
+// aim reads the target of an order. Codes: operation_target_invalid, selector_invalid, allocation_not_found.
+func (a *API) aim(ctx context.Context, b api.OperationCreate, w *operationrecords.Order) error {
+	switch who := callerOf(ctx); {
+	case (b.AllocationID == "") == (b.Group == ""):
+		return broker.Errorf(broker.Invalid, "operation_target_invalid", "cannot begin an operation: it needs one target (allocation_id, or group)")
+	case b.Group == "":
+		found, err := a.c.DB.ProjectAllocation(ctx, w.Project.ID, b.AllocationID)
+		w.Allocation, err = seenBy(who, found, err)
+		return err
+	default: // whoever begins it finds the members: a repeated request has begun already
+		s, err := broker.ParseGroup(b.Group)
+		w.Group = &operationrecords.Group{Selector: s, Sites: who.reservedSites()}
+		return err
+	}
 }
 
 // createOperation begins an operation of a project.
@@ -109,7 +124,7 @@ func (a *API) countDenial(err error) error {
 func operationError(err error, projectID string) error {
 	if _, taken := errors.AsType[*chain.Locked](err); taken && projectID != "" {
 		return broker.Errorf(broker.Refused, "operation_running",
-			"cannot begin: another operation works on the same allocation (wait until it has ended, or cancel it: hostler operation list)")
+			"cannot begin: another operation works on the same allocation, or on one of the group (wait until it has ended, or cancel it: hostler operation list)")
 	}
 	return runError(err)
 }
@@ -294,8 +309,14 @@ func (a *API) retryOperationOf(ctx context.Context, o broker.Operation, reason s
 
 func batchesOf(o broker.Operation) api.OperationBatches {
 	return api.OperationBatches{
-		Canary: o.Batches.Canary, Size: o.Batches.Size, MaxFailures: o.Batches.MaxFailures, Count: o.Batches.Count(len(o.NodeIDs)),
+		Canary: o.Batches.Canary, Size: o.Batches.Size, MaxFailures: o.Batches.MaxFailures, Count: o.BatchCount(),
 		Present: o.Batch, Stopped: o.HeldBack(),
+	}
+}
+
+func operationMember(m broker.OperationMember) api.OperationMember {
+	return api.OperationMember{
+		AllocationID: m.AllocationID, Nodes: m.Nodes, Succeeded: m.Succeeded, Failed: m.Failed, Skipped: m.Skipped, Code: m.Code,
 	}
 }
 
@@ -303,6 +324,7 @@ func operationResource(o broker.Operation) api.Operation {
 	return api.Operation{
 		ID: o.ID, Operation: o.Operation, DefinitionDigest: o.DefinitionDigest, OrganisationID: o.OrganisationID, ProjectID: o.ProjectID,
 		Target: string(o.Target), AllocationID: o.AllocationID, Nodes: len(o.NodeIDs), Trigger: string(o.Trigger), Batches: batchesOf(o),
+		Group: o.Group(), Members: resources(o.Members, operationMember),
 		RequestedBy: o.RequestedBy, Reason: o.Reason, CorrelationID: o.CorrelationID, TraceID: o.TraceParent.TraceID(),
 		Status: string(o.Status), Attempt: o.Attempt, Canceling: o.CanceledBy != "" && !o.Status.Ended(), Code: o.Code,
 		Message: o.Failure(), Progress: []api.OperationProgress{},

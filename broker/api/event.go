@@ -48,6 +48,7 @@ type ProjectOperationData struct {
 	Operation     string `json:"operation"`
 	Target        string `json:"target"`
 	AllocationID  string `json:"allocation_id"`
+	Group         string `json:"group" doc:"the selector of a group; empty: the target is an allocation"`
 	Status        string `json:"status"`
 	Attempt       int    `json:"attempt"`
 	Code          string `json:"code" doc:"why it failed or was canceled; empty: neither"`

@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// OperationCreate asks for an operation of a project on an allocation of its own.
+// OperationCreate asks for an operation of a project on one of its allocations, or on a group of them.
 type OperationCreate struct {
 	Operation    string          `json:"operation" minLength:"1" maxLength:"70" doc:"a definition with its version, such as model.artifact.stage@v1"`
-	AllocationID string          `json:"allocation_id" minLength:"1" maxLength:"64" doc:"an active allocation of the project; the operation runs on each of its nodes"`
+	AllocationID string          `json:"allocation_id,omitempty" maxLength:"64" doc:"an active allocation of the project; the operation runs on each of its nodes"`
+	Group        string          `json:"group,omitempty" maxLength:"4000" doc:"instead of allocation_id: all, a list of allocations separated by commas, or key=value,key=value that must all hold, with a key site or sku, or a label. The active allocations of the project that match now, at one site and of one SKU, at most 100"`
 	Canary       int             `json:"canary,omitzero" minimum:"0" maximum:"1000" doc:"so many nodes first; 0: no canary"`
 	Batch        int             `json:"batch,omitzero" minimum:"0" maximum:"1000" doc:"so many nodes at a time after the canary; 0: all others"`
 	MaxFailures  int             `json:"max_failures,omitzero" minimum:"0" maximum:"1000" doc:"so many failed nodes end it before the next batch; 0: the first. A failed canary always does"`
@@ -37,8 +38,10 @@ type Operation struct {
 	DefinitionDigest string              `json:"definition_digest"`
 	OrganisationID   string              `json:"organisation_id" doc:"empty: an operation of the platform"`
 	ProjectID        string              `json:"project_id" doc:"empty: an operation of the platform"`
-	Target           string              `json:"target" doc:"allocation or node"`
-	AllocationID     string              `json:"allocation_id" doc:"empty: the target is a node"`
+	Target           string              `json:"target" doc:"allocation, group or node"`
+	AllocationID     string              `json:"allocation_id" doc:"empty: the target is a node or a group"`
+	Group            string              `json:"group" doc:"the selector of a group; empty: the target is none"`
+	Members          []OperationMember   `json:"members" doc:"the allocations of a group, in the order of their nodes' places; empty in a list"`
 	Nodes            int                 `json:"nodes" doc:"how many nodes the operation runs on"`
 	Batches          OperationBatches    `json:"batches"`
 	Trigger          string              `json:"trigger_source" doc:"tenant_request, admin, or of the allocation itself: allocation_provision, allocation_release"`
@@ -65,6 +68,16 @@ type OperationBatches struct {
 	Count       int  `json:"count" doc:"how many batches the nodes make"`
 	Present     int  `json:"present" doc:"the batch of the present attempt, from 1"`
 	Stopped     bool `json:"stopped" doc:"it has ended before its last batch, for the reason that code gives: the nodes of later batches got no task"`
+}
+
+// OperationMember is an allocation of a group, with what became of its nodes in the present attempt.
+type OperationMember struct {
+	AllocationID string `json:"allocation_id"`
+	Nodes        int    `json:"nodes"`
+	Succeeded    int    `json:"succeeded"`
+	Failed       int    `json:"failed"`
+	Skipped      int    `json:"skipped" doc:"nodes that were asked for nothing, because the allocation was not the project's any more"`
+	Code         string `json:"code" doc:"of the first node that failed, or operation_target_gone: the allocation was released; empty: neither"`
 }
 
 // OperationProgress is where a node is in the plan of an operation.

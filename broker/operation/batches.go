@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/hostler/hostler/broker"
@@ -13,25 +14,37 @@ import (
 )
 
 // runTask gives each node of the batches so far its task, and waits for all. Once a task was refused, or the target
-// is not the requester's any more, the tasks are withdrawn and none is requested.
+// is not the requester's any more, the tasks are withdrawn and none is requested. Of a group that goes for the members
+// that are not the project's any more.
 func (c *Chains) runTask(ctx context.Context, r *run, o broker.Operation) error {
 	s := &r.State
 	if s.Code == "" {
-		if err := c.fits(ctx, r, o, nil, r.EnteredAt); err != nil {
+		if err := c.fits(ctx, r, o, s.under(o), false, r.EnteredAt); err != nil {
 			return err
 		}
 	}
 	var open error
-	below := o.TraceParent.Below(o.Span())
-	for place, node := range o.NodeIDs {
+	parts, below := partsOf(o), o.TraceParent.Below(o.Span())
+	for place, node := range s.rest(o) {
 		if s.Code != "" || o.Batches.Of(place) > s.Batch {
 			break
 		}
-		if _, over := s.Ended[node]; over {
+		part := parts[node]
+		switch {
+		case s.over(node):
+			continue
+		case slices.Contains(s.Lost, part.AllocationID):
+			ended, err := c.left(ctx, r, o, node)
+			if err != nil {
+				return err
+			}
+			if !ended {
+				open = chain.Again(soon, "the task of node %s was asked to stop, because allocation %s is not active any more", node, part.AllocationID)
+			}
 			continue
 		}
 		k, err := c.Records.Request(ctx, taskstage.Task{
-			Key: r.ID + "/" + node, NodeID: node, Type: TaskType, Params: o.PlanOf(), RunID: r.ID, TraceParent: below,
+			Key: r.ID + "/" + node, NodeID: node, Type: TaskType, Params: o.PlanOf(part), RunID: r.ID, TraceParent: below,
 		})
 		e := broker.AsError(err)
 		switch {
@@ -69,7 +82,9 @@ func (s *Work) note(node, code string) {
 // nextBatch begins the batch after one whose tasks have all ended, unless too many nodes have failed, or a request
 // for the operation would be refused now. That a batch begins is stored before one of its nodes gets a task.
 func (c *Chains) nextBatch(ctx context.Context, r *run, o broker.Operation) error {
-	s, count := &r.State, o.Batches.Count(len(o.NodeIDs))
+	s := &r.State
+	rest := s.rest(o)
+	count := o.Batches.Count(len(rest))
 	if s.Batch+1 >= count {
 		return nil
 	}
@@ -87,21 +102,24 @@ func (c *Chains) nextBatch(ctx context.Context, r *run, o broker.Operation) erro
 	if s.BatchOver.IsZero() {
 		s.BatchOver = r.Clock()
 	}
-	if err := c.fits(ctx, r, o, batch(o, s.Batch+1), s.BatchOver); err != nil {
+	if err := c.fits(ctx, r, o, batch(o, rest, s.Batch+1), true, s.BatchOver); err != nil {
 		return err
 	}
 	if s.Code != "" {
 		s.Message = taskcatalog.Clean(fmt.Sprintf("batch %d of %d did not begin: %s", s.Batch+2, count, s.Message), 500)
 		return nil
 	}
+	if len(s.rest(o)) < len(rest) {
+		return chain.Again(0, "nodes of batch %d of %d are not the project's any more, and others take their places", s.Batch+2, count)
+	}
 	s.Batch, s.BatchOver = s.Batch+1, time.Time{}
-	r.Apply(broker.BatchOperation{ID: o.ID, Batch: s.Batch + 1})
+	r.Apply(broker.BatchOperation{ID: o.ID, Batch: s.Batch + 1, Members: s.members(o, s.Ended)})
 	return chain.Again(0, "batch %d of %d begins", s.Batch+1, count)
 }
 
 // batch is the nodes of a batch, from 0.
-func batch(o broker.Operation, n int) (nodes []string) {
-	for place, node := range o.NodeIDs {
+func batch(o broker.Operation, rest []string, n int) (nodes []string) {
+	for place, node := range rest {
 		if o.Batches.Of(place) == n {
 			nodes = append(nodes, node)
 		}
@@ -109,7 +127,17 @@ func batch(o broker.Operation, n int) (nodes []string) {
 	return nodes
 }
 
-// untouched reports whether the node at a place has no task because its batch did not begin.
+// under is the nodes of the batches so far on which something may still happen.
+func (s *Work) under(o broker.Operation) (nodes []string) {
+	for place, node := range s.rest(o) {
+		if o.Batches.Of(place) <= s.Batch && !s.over(node) {
+			nodes = append(nodes, node)
+		}
+	}
+	return nodes
+}
+
+// untouched reports whether the node at a place among the rest has no task because its batch did not begin.
 func (s *Work) untouched(o broker.Operation, place int) bool {
 	return (s.Stopped != "" || s.Code != "") && o.Batches.Of(place) > s.Batch
 }

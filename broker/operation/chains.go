@@ -41,11 +41,11 @@ const (
 func (c *Chains) Execution() chain.Chain[Work] {
 	return chain.Chain[Work]{Kind: broker.OperationKind, Stages: []stage{
 		{
-			Name: "check_target", Do: c.in(c.orCancelled(c.checkTarget)), Undo: c.in(c.cancelled), Retry: again,
+			Name: "check_target", Do: c.in(c.orCancelled(c.advancing(c.checkTarget))), Undo: c.in(c.cancelled), Retry: again,
 			About: about("nothing: the target is to be the requester's", time.Second),
 		},
 		{
-			Name: "run_task", Do: c.in(c.orCancelled(c.runTask)), Undo: c.in(c.cancelled), Retry: again,
+			Name: "run_task", Do: c.in(c.orCancelled(c.advancing(c.runTask))), Undo: c.in(c.cancelled), Retry: again,
 			About: about("each node: the steps of the operation", 10*time.Minute),
 		},
 		{
@@ -78,7 +78,7 @@ func (c *Chains) in(do func(context.Context, *run, broker.Operation) error) func
 
 // checkTarget looks whether the operation may begin. A refusal goes on to record_result.
 func (c *Chains) checkTarget(ctx context.Context, r *run, o broker.Operation) error {
-	if err := c.fits(ctx, r, o, o.NodeIDs, r.EnteredAt); err != nil {
+	if err := c.fits(ctx, r, o, o.NodeIDs, true, r.EnteredAt); err != nil {
 		return err
 	}
 	if r.State.Code == "" {
@@ -87,12 +87,12 @@ func (c *Chains) checkTarget(ctx context.Context, r *run, o broker.Operation) er
 	return nil
 }
 
-// fits notes a refusal in the state. next are the nodes that are about to get a task, since a time. The error says
+// fits notes a refusal in the state. begins: the nodes are about to get their tasks, since a time. The error says
 // that the records or the policy engine are away.
-func (c *Chains) fits(ctx context.Context, r *run, o broker.Operation, next []string, since time.Time) error {
-	err := c.Records.Check(ctx, o, next)
+func (c *Chains) fits(ctx context.Context, r *run, o broker.Operation, nodes []string, begins bool, since time.Time) error {
+	lost, err := c.Records.Check(ctx, o, nodes, begins)
 	if err == nil {
-		return nil
+		return c.leave(ctx, r, o, lost)
 	}
 	e := broker.AsError(err)
 	if e.Code == broker.PolicyEngineUnreachable { // what is to begin waits, but not for ever

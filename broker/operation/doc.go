@@ -14,6 +14,11 @@
 // its own have ended. How each ended is kept in the state of the run, so that a result is read once. The first
 // step of a batch stores that the batch begins; the next one requests its tasks.
 //
+// A group has several allocations of one project as its members. The members are found once, on the request; each
+// check says which are lost. A lost member's nodes are skipped, and the batches are made of the nodes that remain. What
+// became of the members is stored with the state of the run, and a node on which nothing more happens is no longer
+// locked.
+//
 // # Rules
 //
 //   - Where too many nodes have failed, or a canary has, no further batch begins. The tasks under way end by
@@ -25,7 +30,8 @@
 //     in the step that signs a task. A target that is not the project's any more withdraws the tasks.
 //   - A refusal or a failed task ends the operation as failed, and never stops the run for a person: a
 //     stopped run would hold the nodes.
-//   - An operation has succeeded only if the task of each node did, and has a good row for each step.
+//   - An operation has succeeded only if the task of each node that is not skipped did, and has a good row for each
+//     step. One whose nodes are all skipped has failed.
 //   - A cancel is a mark on the operation, which the stages look at. It withdraws the tasks and waits for their
 //     end; an action that cancels the run does the same. If all of them ended well all the same, the
 //     operation has succeeded.

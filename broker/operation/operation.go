@@ -28,6 +28,9 @@ type Work struct {
 	Ended map[string]string `json:"ended,omitempty"`
 	// BatchOver is when the tasks of the present batch had all ended; zero: not yet.
 	BatchOver time.Time `json:"batch_over,omitzero"`
+	// Lost are the allocations that are not the project's any more, and Skipped their nodes that were asked for nothing.
+	Lost    []string `json:"lost,omitempty"`
+	Skipped []string `json:"skipped,omitempty"`
 	// Stopped says why no further batch begins; empty: it may.
 	Stopped string `json:"stopped,omitempty"`
 	// Told counts the steps that were announced, by node.
@@ -48,9 +51,10 @@ type Records interface {
 
 	// Operation reads an operation. Code: operation_not_found.
 	Operation(ctx context.Context, id string) (broker.Operation, error)
-	// Check holds an operation's target and plan against the records and the policy as they are now. next are the
-	// nodes that are about to get a task, which is judged as on a request; nil: none is. Codes: those of Fit.
-	Check(ctx context.Context, o broker.Operation, next []string) error
+	// Check holds an operation's target and plan against the records and the policy as they are now, of the
+	// nodes those that are named. begins: they are about to get their tasks, and are judged as on a request. lost are
+	// the allocations of a group that its project does not hold any more: all others are judged. Codes: those of Fit.
+	Check(ctx context.Context, o broker.Operation, nodes []string, begins bool) (lost []string, err error)
 	// Tasks are the tasks that a run asked a node for, with their results.
 	Tasks(ctx context.Context, nodeID, runID string) ([]broker.Task, error)
 	// Statement signs what the present attempt of an operation did and how it ends, and the receipt of a
@@ -66,23 +70,22 @@ type Place struct {
 	Live  []broker.Occupant
 }
 
-// Fit says whether an operation may begin on its target; nil: it may. at has the nodes of the target in
-// their order; allocation is that of an allocation's operation. Of a node that is not among next, the nodes
-// that are about to get a task, only counts who holds it, and whether it is there. A message to a tenant names
-// no node.
+// Fit says whether an operation may begin on a part of its target; nil: it may. at has nodes of the part;
+// allocation is the part's. Unless the operation begins on them, it only counts who holds the nodes, and whether
+// they are there. A message to a tenant names no node.
 // Codes: operation_target_gone, operation_not_idle, operation_not_drained, allocation_live, node_status,
 // task_type_unsupported, capability_missing.
-func Fit(o broker.Operation, allocation broker.Allocation, at []Place, next []string) error {
+func Fit(o broker.Operation, part broker.OperationPart, allocation broker.Allocation, at []Place, begins bool) error {
 	no := func(code, format string, args ...any) error {
 		return broker.Errorf(broker.Refused, code, "cannot carry out "+o.Operation+": "+format, args...)
 	}
 	name := func(n broker.Node) string { return "node " + n.ID }
-	if o.Target == broker.TargetAllocation {
-		name = func(broker.Node) string { return "a node of allocation " + o.AllocationID }
+	if o.Target != broker.TargetNode {
+		name = func(broker.Node) string { return "a node of allocation " + part.AllocationID }
 		switch {
 		case allocation.ProjectID != o.ProjectID || allocation.Status != o.NeedsAllocation() ||
-			!slices.Equal(allocation.NodeIDs, o.NodeIDs):
-			return no(broker.OperationTargetGone, "allocation %s is not %s, or not the project's", o.AllocationID,
+			!slices.Equal(allocation.NodeIDs, part.NodeIDs):
+			return no(broker.OperationTargetGone, "allocation %s is not %s, or not the project's", part.AllocationID,
 				o.NeedsAllocation())
 		case o.Safety == definition.SafetyIdle:
 			return no("operation_not_idle", "it needs nodes that no allocation holds, and its target is an allocation")
@@ -91,16 +94,16 @@ func Fit(o broker.Operation, allocation broker.Allocation, at []Place, next []st
 	for _, p := range at {
 		n := p.Node
 		switch {
-		case p.Claim != o.AllocationID:
-			if o.Target == broker.TargetAllocation {
-				return no(broker.OperationTargetGone, "allocation %s does not hold its nodes any more", o.AllocationID)
+		case p.Claim != part.AllocationID:
+			if o.Target != broker.TargetNode {
+				return no(broker.OperationTargetGone, "allocation %s does not hold its nodes any more", part.AllocationID)
 			}
 			return no("allocation_live", "allocation %s holds node %s (its project begins operations on its allocations)", p.Claim, n.ID)
 		case o.Target == broker.TargetNode && len(p.Live) > 0:
 			return no("allocation_live", "%s is on node %s (wait until nobody is)", p.Live[0].Describe(), n.ID)
 		case slices.Contains([]broker.NodeStatus{broker.Deleted, broker.Removing, broker.BootstrapIssued}, n.Status):
 			return no("node_status", "%s is %s", name(n), n.Status)
-		case !slices.Contains(next, n.ID): // what the steps change is no reason to end them
+		case !begins: // what the steps change is no reason to end them
 			continue
 		case o.Safety == definition.SafetyDrained && !slices.Contains(outOfService, n.Status):
 			return no("operation_not_drained", "%s is %s, and it needs nodes that are drained (hostler node drain NODE)", name(n), n.Status)

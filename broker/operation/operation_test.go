@@ -249,14 +249,14 @@ func TestARunningOperationIsHeldAgainstItsTargetAlone(t *testing.T) {
 	}
 	a := broker.Allocation{ID: "a-1", ProjectID: "p-1", Status: broker.AllocationActive, NodeIDs: o.NodeIDs}
 	bare := operation.Place{Node: broker.Node{ID: "n-1", Status: broker.Active}, Claim: "a-1"} // its GPUs are away for a while
-	if err := operation.Fit(o, a, []operation.Place{bare}, o.NodeIDs); err == nil {
+	if err := operation.Fit(o, o.Parts()[0], a, []operation.Place{bare}, true); err == nil {
 		t.Error("an operation begins on a node that cannot carry it out")
 	}
-	if err := operation.Fit(o, a, []operation.Place{bare}, []string{"n-2"}); err != nil {
+	if err := operation.Fit(o, o.Parts()[0], a, []operation.Place{bare}, false); err != nil {
 		t.Errorf("an operation ends itself: %v", err)
 	}
 	bare.Claim = "a-2"
-	if err := operation.Fit(o, a, []operation.Place{bare}, nil); broker.AsError(err).Code != broker.OperationTargetGone {
+	if err := operation.Fit(o, o.Parts()[0], a, []operation.Place{bare}, false); broker.AsError(err).Code != broker.OperationTargetGone {
 		t.Errorf("%v", err)
 	}
 }
@@ -272,7 +272,7 @@ func TestANodeNeedsAsManyGPUsAsTheOperationRequires(t *testing.T) {
 			ID: "n-1", Status: broker.Active, TaskTypes: []string{operation.TaskType + "@1"},
 			Capabilities: map[string]string{taskcatalog.GPUCount: reported},
 		}
-		err := operation.Fit(o, broker.Allocation{}, []operation.Place{{Node: n}}, o.NodeIDs)
+		err := operation.Fit(o, o.Parts()[0], broker.Allocation{}, []operation.Place{{Node: n}}, true)
 		if fits && err != nil || !fits && broker.AsError(err).Code != string(taskcatalog.CodeCapabilityMissing) {
 			t.Errorf("%q GPUs: %v", reported, err)
 		}

@@ -30,8 +30,9 @@ func (c *Chains) outcome(ctx context.Context, r *run, o broker.Operation) (broke
 	case r.State.Stopped != "":
 		fail(broker.OperationBatchStopped, r.State.Stopped)
 	}
-	for place, node := range o.NodeIDs {
-		if r.State.untouched(o, place) {
+	ended, parts := map[string]string{}, partsOf(o)
+	for at, node := range r.State.rest(o) {
+		if r.State.untouched(o, at) {
 			continue
 		}
 		all, err := c.Records.Tasks(ctx, node, r.ID)
@@ -45,13 +46,18 @@ func (c *Chains) outcome(ctx context.Context, r *run, o broker.Operation) (broke
 		k := all[0] // a run gives a node one task
 		rows := Rows(o, k)
 		for i := range rows {
-			rows[i].Place = place
+			rows[i].Place = slices.Index(o.NodeIDs, node)
 		}
 		end.Steps = append(end.Steps, rows...)
-		if code, message := judge(o, k, rows); code != "" {
+		code, message := judge(o, k, rows)
+		if r.State.Ended[node] == broker.OperationTargetGone {
+			code, message = broker.OperationTargetGone, "allocation "+parts[node].AllocationID+" was released while a task ran"
+		}
+		if ended[node] = code; code != "" {
 			fail(code, message)
 		}
 	}
+	end.Members, end.Skipped = r.State.members(o, ended), r.State.Skipped
 	return end, nil
 }
 

@@ -35,7 +35,9 @@ type world struct {
 	unsigned error
 	refuse   error
 	unbegun  func(next []string) error // nil: what is to begin may
+	lost     []string                  // allocations of a group that are not the project's any more
 	tasks    map[string]*broker.Task   // by key
+	free     []string                  // nodes that other operations may have
 	asked    []string                  // keys, in the order of the first request
 	reads    map[string]int            // how often each was asked for
 	// does is the work of a node's agent at each look; nil: the task succeeds.
@@ -131,7 +133,8 @@ func (w *world) apply(effect any) error {
 		}
 		w.o.Status = broker.OperationRunning
 	case broker.BatchOperation:
-		w.o.Batch = e.Batch
+		w.o.Batch, w.o.Members = e.Batch, e.Members
+		w.free = append(w.free, e.Free...)
 	case broker.EndOperation:
 		next := w.o
 		next.Code, next.Message = e.Code, e.Message
@@ -139,6 +142,7 @@ func (w *world) apply(effect any) error {
 			return err
 		}
 		w.o, w.steps = next, append(w.steps, e.Steps...)
+		w.o.Members = e.Members
 		w.o.Status = e.To
 		w.ends++
 		w.stated = append(w.stated, string(e.Statement))
@@ -151,11 +155,11 @@ func (w *world) apply(effect any) error {
 func (w *world) Operation(context.Context, string) (broker.Operation, error) { return w.o, nil }
 
 // Check refuses what is to begin once unbegun, and everything once refuse is set.
-func (w *world) Check(_ context.Context, _ broker.Operation, next []string) error {
-	if len(next) > 0 && w.unbegun != nil {
-		return w.unbegun(next)
+func (w *world) Check(_ context.Context, _ broker.Operation, nodes []string, begins bool) (lost []string, err error) {
+	if begins && w.unbegun != nil {
+		return w.lost, w.unbegun(nodes)
 	}
-	return w.refuse
+	return w.lost, w.refuse
 }
 
 func (w *world) Request(_ context.Context, t taskstage.Task) (broker.Task, error) {
@@ -166,6 +170,9 @@ func (w *world) Request(_ context.Context, t taskstage.Task) (broker.Task, error
 			w.Errorf("asked for %+v", t)
 		}
 		k = &broker.Task{ID: "t-" + t.Key, NodeID: t.NodeID, CorrelationID: t.RunID, Type: t.Type, Status: broker.TaskQueued, IssuedAt: w.clock.Now()}
+		if got := t.Params.(taskcatalog.OperationPlan).AllocationID; slices.Contains(w.lost, got) || got != w.allocationOf(t.NodeID) {
+			w.Errorf("node %s is asked for allocation %q", t.NodeID, got)
+		}
 		w.tasks[t.Key] = k
 		w.asked = append(w.asked, t.Key)
 		return *k, nil
@@ -210,6 +217,15 @@ func (w *world) Tasks(_ context.Context, nodeID, runID string) (all []broker.Tas
 
 func (w *world) Statement(_ context.Context, o broker.Operation, end broker.EndOperation) (file, receipt []byte, err error) {
 	return fmt.Appendf(nil, "%s %d %s", o.ID, o.Attempt, end.To), nil, w.unsigned
+}
+
+func (w *world) allocationOf(node string) string {
+	for _, p := range w.o.Parts() {
+		if slices.Contains(p.NodeIDs, node) {
+			return p.AllocationID
+		}
+	}
+	return ""
 }
 
 func row(id string, status taskcatalog.StepStatus, code taskcatalog.Code) taskcatalog.OperationStep {

@@ -248,7 +248,7 @@ type liveOperations struct{ db *store.DB }
 var (
 	liveOperationsDesc   = prometheus.NewDesc("hostler_operations", "Operations that have not ended, by status.", []string{"status"}, nil)
 	oldestOperationsDesc = prometheus.NewDesc("hostler_operations_oldest_seconds",
-		"How long the oldest operation that has not ended has been queued or running, in seconds; 0: there is none.", []string{"status"}, nil)
+		"How long the oldest operation that has not ended has been queued, or in its present batch, in seconds; 0: there is none.", []string{"status"}, nil)
 )
 
 // Describe implements prometheus.Collector.

@@ -12,7 +12,7 @@ import (
 type LiveOperations struct {
 	Status     broker.OperationStatus
 	Operations int
-	Oldest     time.Duration // the time that the oldest has this status; of a queued retry: since the first request
+	Oldest     time.Duration // the time that the oldest is queued, or in its present batch; of a queued retry: since the first request
 }
 
 // LiveOperations counts the operations that have not ended, by status. A status without operations is left out.
@@ -23,6 +23,6 @@ func (db *DB) LiveOperations(ctx context.Context) ([]LiveOperations, error) {
 		err = row.Scan(&l.Status, &l.Operations, sqlkit.ScanMicros(&since))
 		l.Oldest = max(now.Sub(since), 0)
 		return l, err
-	}, `SELECT status, COUNT(*), MIN(CASE WHEN started_at > 0 THEN started_at ELSE requested_at END) FROM operations
+	}, `SELECT status, COUNT(*), MIN(CASE WHEN batch_at > 0 THEN batch_at WHEN started_at > 0 THEN started_at ELSE requested_at END) FROM operations
 		WHERE ended_at = 0 GROUP BY status`)
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"slices"
 	"strings"
 	"time"
 
@@ -34,17 +33,19 @@ const maxLiveOperations = 100
 
 const operationColumns = `id, operation, definition_digest, organisation_id, project_id, requested_by, reason, target_kind, target_id,
 	allocation_id, site, node_ids, safety, requires, trigger_source, idempotency_key, correlation_id, plan, status, attempt, run_id, code, message,
-	canceled_by, cancel_reason, requested_at, started_at, ended_at, canary, batch_size, max_failures, batch, traceparent`
+	canceled_by, cancel_reason, requested_at, started_at, ended_at, canary, batch_size, max_failures, batch, traceparent,
+	members, width, batch_at`
 
-// operationInList is operationColumns without the plan, which may be long.
-var operationInList = strings.Replace(operationColumns, " plan,", " '{}',", 1)
+// operationInList is operationColumns without the plan and the members, which may be long.
+var operationInList = strings.NewReplacer(" plan,", " '{}',", " members,", " '[]',").Replace(operationColumns)
 
 func scanOperation(row sqlkit.Row) (o broker.Operation, err error) {
 	err = row.Scan(&o.ID, &o.Operation, &o.DefinitionDigest, &o.OrganisationID, &o.ProjectID, &o.RequestedBy, &o.Reason, &o.Target,
 		&o.TargetID, &o.AllocationID, &o.Site, sqlkit.ScanJSON(&o.NodeIDs), &o.Safety, sqlkit.ScanJSON(&o.Requires), &o.Trigger,
 		&o.IdempotencyKey, &o.CorrelationID, sqlkit.ScanJSON(&o.Plan), &o.Status, &o.Attempt, &o.RunID, &o.Code, &o.Message,
 		&o.CanceledBy, &o.CancelReason, sqlkit.ScanMicros(&o.RequestedAt), sqlkit.ScanMicros(&o.StartedAt), sqlkit.ScanMicros(&o.EndedAt),
-		&o.Batches.Canary, &o.Batches.Size, &o.Batches.MaxFailures, &o.Batch, &o.TraceParent)
+		&o.Batches.Canary, &o.Batches.Size, &o.Batches.MaxFailures, &o.Batch, &o.TraceParent,
+		sqlkit.ScanJSON(&o.Members), new(int), sqlkit.ScanMicros(new(time.Time)))
 	return o, err
 }
 
@@ -76,7 +77,7 @@ func (db *DB) ProjectOperation(ctx context.Context, projectID, id string) (broke
 type OperationFilter struct {
 	ProjectID    string
 	Operation    string // a definition, or a type: then of any version
-	AllocationID string // name the project, too: no index begins with the allocation
+	AllocationID string // also of a group; name the project, too: no index begins with the allocation
 	Statuses     []broker.OperationStatus
 	From, To     time.Time // of the request; To is exclusive
 	Sites        []string  // nil: all
@@ -93,7 +94,9 @@ func (db *DB) Operations(ctx context.Context, f OperationFilter) (page []broker.
 	} else if f.Operation != "" {
 		ofType(&w, f.Operation)
 	}
-	w.Equal("allocation_id", f.AllocationID)
+	if f.AllocationID != "" {
+		w.Add(`(allocation_id = ? OR members LIKE ? ESCAPE '!')`, f.AllocationID, `%"`+literally.Replace(f.AllocationID)+`"%`)
+	}
 	if !f.From.IsZero() {
 		w.Add("requested_at >= ?", sqlkit.Micros(f.From))
 	}
@@ -119,6 +122,9 @@ func (db *DB) Operations(ctx context.Context, f OperationFilter) (page []broker.
 	}
 	return page, next, err
 }
+
+// literally makes a text one that LIKE takes as it is.
+var literally = strings.NewReplacer("!", "!!", "%", "!%", "_", "!_")
 
 // ofType selects the versions of a type. LIKE would take the underscores of a name for any character.
 func ofType(w *sqlkit.Where, name string) {
@@ -147,11 +153,12 @@ func (t *tx) requestOperation(ctx context.Context, r chain.Record, o broker.Oper
 	}
 	o.Status, o.Attempt, o.RunID, o.RequestedAt = broker.OperationQueued, 1, r.ID, t.clock().UTC().Truncate(time.Microsecond)
 	if _, err := t.ExecContext(ctx, `INSERT INTO operations (`+operationColumns+`) VALUES
-		($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, '', '', '', '', $22, 0, 0, $23, $24, $25, 1, $26)`,
+		($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, '', '', '', '', $22, 0, 0, $23, $24, $25, 1, $26,
+		$27, $28, 0)`,
 		o.ID, o.Operation, o.DefinitionDigest, o.OrganisationID, o.ProjectID, o.RequestedBy, o.Reason, string(o.Target), o.TargetID,
 		o.AllocationID, o.Site, sqlkit.JSON(o.NodeIDs), o.Safety, sqlkit.JSON(o.Requires), string(o.Trigger), o.IdempotencyKey,
 		o.CorrelationID, sqlkit.JSON(o.Plan), string(o.Status), o.Attempt, o.RunID, sqlkit.Micros(o.RequestedAt),
-		o.Batches.Canary, o.Batches.Size, o.Batches.MaxFailures, string(o.TraceParent)); err != nil {
+		o.Batches.Canary, o.Batches.Size, o.Batches.MaxFailures, string(o.TraceParent), membersOf(o.Members), o.Width()); err != nil {
 		return err
 	}
 	if err := t.tellOperation(ctx, o); err != nil {
@@ -162,48 +169,6 @@ func (t *tx) requestOperation(ctx context.Context, r chain.Record, o broker.Oper
 		After: small("operation", o.Operation, "definition_digest", o.DefinitionDigest, "project", o.ProjectID, "target", o.Target,
 			"target_id", o.TargetID, "nodes", o.NodeIDs, "inputs_digest", o.Plan.InputsDigest, "run", o.RunID, "trace_id", o.TraceParent.TraceID()),
 	})
-}
-
-// roomFor refuses an operation beyond the number of its kind that its project may have at the same time.
-func (t *tx) roomFor(ctx context.Context, o broker.Operation) error {
-	if o.MostRunning == 0 {
-		return nil
-	}
-	name, _, _ := strings.Cut(o.Operation, "@")
-	var live int64
-	var w sqlkit.Where
-	w.Add("project_id = ?", o.ProjectID)
-	w.Add("ended_at = 0")
-	ofType(&w, name)
-	if err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM operations`+w.String(), w.Args...).Scan(&live); err != nil || live < o.MostRunning {
-		return err
-	}
-	return broker.Errorf(broker.Refused, "operation_concurrency_denied",
-		"cannot begin %s: %d are queued or running, and the policy permits %d (see hostler operation policy explain %s)", o.Operation, live,
-		o.MostRunning, name)
-}
-
-// holdTarget refuses a target that is not the requester's at this moment. The row of the target stays
-// locked until the run has its locks.
-func (t *tx) holdTarget(ctx context.Context, o broker.Operation) error {
-	gone := broker.Errorf(broker.Refused, broker.OperationTargetGone, "cannot begin an operation on %s %s: it was changed at the same moment (look, and try again)",
-		o.Target, o.TargetID)
-	if o.Target == broker.TargetAllocation {
-		a, err := allocation(ctx, t, o.AllocationID, t.ForUpdate())
-		if err == nil && (a.ProjectID != o.ProjectID || a.Status != o.NeedsAllocation() || !slices.Equal(a.NodeIDs, o.NodeIDs)) {
-			return gone
-		}
-		return err
-	}
-	for _, id := range o.NodeIDs {
-		if _, err := node(ctx, t, id, t.ForUpdate()); err != nil {
-			return err
-		}
-		if a, err := liveClaim(ctx, t, id); err != nil || a.ID != "" {
-			return errors.Join(err, gone)
-		}
-	}
-	return nil
 }
 
 // retryOperation queues an operation again, in the transaction that starts its new run.
@@ -233,7 +198,7 @@ func (t *tx) retryOperation(ctx context.Context, e broker.RetryOperation) error 
 		return err
 	}
 	o.Status, o.Attempt, o.RunID, o.StartedAt, o.EndedAt = broker.OperationQueued, o.Attempt+1, e.RunID, time.Time{}, time.Time{}
-	o.Code, o.Message, o.CanceledBy, o.CancelReason, o.Batch = "", "", "", "", 1
+	o.Code, o.Message, o.CanceledBy, o.CancelReason, o.Batch, o.Members = "", "", "", "", 1, o.Unbegun()
 	return t.saveOperation(ctx, o, entry)
 }
 
@@ -303,16 +268,6 @@ func (t *tx) startOperation(ctx context.Context, r chain.Record, id string) erro
 	return t.saveOperation(ctx, o, entry)
 }
 
-// batchOperation notes that the tasks of a batch begin.
-func (t *tx) batchOperation(ctx context.Context, r chain.Record, e broker.BatchOperation) error {
-	o, err := t.operationOf(ctx, r, e.ID)
-	if err != nil {
-		return err
-	}
-	_, err = t.ExecContext(ctx, `UPDATE operations SET batch = $1 WHERE id = $2`, e.Batch, o.ID)
-	return err
-}
-
 // endOperation ends an operation with the rows of its steps.
 func (t *tx) endOperation(ctx context.Context, r chain.Record, e broker.EndOperation) error {
 	o, err := t.operationOf(ctx, r, e.ID)
@@ -320,7 +275,7 @@ func (t *tx) endOperation(ctx context.Context, r chain.Record, e broker.EndOpera
 		return err
 	}
 	entry := workerEntry(o)
-	o.Code, o.Message = e.Code, e.Message
+	o.Code, o.Message, o.Members = e.Code, e.Message, e.Members
 	if err := broker.TransitionOperation(o, e.To, broker.OperationWorker); err != nil {
 		return err
 	}
@@ -352,8 +307,10 @@ func workerEntry(o broker.Operation) broker.AuditEntry {
 
 func (t *tx) saveOperation(ctx context.Context, o broker.Operation, e broker.AuditEntry) error {
 	if _, err := t.ExecContext(ctx, `UPDATE operations SET status = $1, attempt = $2, run_id = $3, code = $4, message = $5, started_at = $6,
-		ended_at = $7, canceled_by = $8, cancel_reason = $9, batch = $10 WHERE id = $11`, string(o.Status), o.Attempt, o.RunID, o.Code, o.Message,
-		sqlkit.Micros(o.StartedAt), sqlkit.Micros(o.EndedAt), o.CanceledBy, o.CancelReason, o.Batch, o.ID); err != nil {
+		ended_at = $7, canceled_by = $8, cancel_reason = $9, batch = $10, members = $11,
+		batch_at = CASE WHEN batch = $10 AND started_at = $6 THEN batch_at ELSE $6 END WHERE id = $12`,
+		string(o.Status), o.Attempt, o.RunID, o.Code, o.Message, sqlkit.Micros(o.StartedAt), sqlkit.Micros(o.EndedAt), o.CanceledBy,
+		o.CancelReason, o.Batch, membersOf(o.Members), o.ID); err != nil {
 		return err
 	}
 	if err := t.tellOperation(ctx, o); err != nil {
@@ -373,8 +330,8 @@ func (t *tx) tellOperation(ctx context.Context, o broker.Operation) error {
 		Site: o.Site, CorrelationID: o.CorrelationID,
 		Message: chain.Message{Type: typ, Subject: "operation/" + o.ID, Data: map[string]any{
 			"operation_id": o.ID, "operation": o.Operation, "organisation_id": o.OrganisationID, "project_id": o.ProjectID,
-			"target": o.Target, "allocation_id": o.AllocationID, "status": o.Status, "attempt": o.Attempt, "code": o.Code,
-			"correlation_id": o.CorrelationID, "trace_id": o.TraceParent.TraceID(), "by": o.RequestedBy,
+			"target": o.Target, "allocation_id": o.AllocationID, "group": o.Group(), "status": o.Status, "attempt": o.Attempt,
+			"code": o.Code, "correlation_id": o.CorrelationID, "trace_id": o.TraceParent.TraceID(), "by": o.RequestedBy,
 		}},
 	})
 }

@@ -23,7 +23,7 @@ func (f OperationFilter) query() url.Values {
 	return query("status", f.Status, "operation", f.Operation, "allocation", f.Allocation, "from", timestamp(f.From), "to", timestamp(f.To))
 }
 
-// RunOperation begins an operation of a project on an allocation of its own.
+// RunOperation begins an operation of a project on one of its allocations, or on a group of them.
 func (c *Client) RunOperation(ctx context.Context, project string, o api.OperationCreate) (*api.Operation, error) {
 	return begin[api.Operation](ctx, c, at("projects", project, "operations"), o)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,13 +15,15 @@ import (
 
 // operationOrder are the flags that say what an operation works on.
 type operationOrder struct {
-	project, allocation, node, inputs, reason string
-	canary, batch, maxFailures                int
+	project, allocation, group, node, inputs, reason string
+	canary, batch, maxFailures                       int
 }
 
 func (o *operationOrder) flags(c *cobra.Command) {
 	operationProjectFlag(c, &o.project)
 	c.Flags().StringVar(&o.allocation, "allocation", "", "run on each node of this active allocation of the project, an `ID`")
+	c.Flags().StringVar(&o.group, "group", "",
+		"run on each node of the project's active allocations that `SELECTOR` names: all, ID,ID or key=value,key=value")
 	c.Flags().StringVar(&o.node, "node", "", "run on this `NODE`, which no allocation holds; it needs a token of the platform")
 	c.Flags().StringVar(&o.inputs, "inputs", "", "`FILE` with the inputs as one JSON object (-: stdin)")
 	reasonFlag(c, &o.reason)
@@ -32,18 +35,19 @@ func (o *operationOrder) flags(c *cobra.Command) {
 // onAllocation is the order of a project.
 func (o *operationOrder) onAllocation(operation string, inputs json.RawMessage) api.OperationCreate {
 	return api.OperationCreate{
-		Operation: operation, AllocationID: o.allocation, Canary: o.canary, Batch: o.batch, MaxFailures: o.maxFailures, Inputs: inputs,
-		Reason: o.reason,
+		Operation: operation, AllocationID: o.allocation, Group: o.group, Canary: o.canary, Batch: o.batch, MaxFailures: o.maxFailures,
+		Inputs: inputs, Reason: o.reason,
 	}
 }
 
 // read reads the inputs, and refuses an order that names no target, or two.
 func (o *operationOrder) read(a *app) (json.RawMessage, error) {
-	if (o.allocation == "") == (o.node == "") {
-		return nil, usage("an operation needs one target (use --allocation ID or --node NODE)")
+	targets := slices.DeleteFunc([]string{o.allocation, o.group, o.node}, func(s string) bool { return s == "" })
+	if len(targets) != 1 {
+		return nil, usage("an operation needs one target (use --allocation ID, --group SELECTOR or --node NODE)")
 	}
 	if o.node != "" && o.project != "" {
-		return nil, usage("an operation on a node is the platform's, and of no project (leave --project out, or use --allocation ID)")
+		return nil, usage("an operation on a node is the platform's, and of no project (leave --project out, or use --allocation ID or --group SELECTOR)")
 	}
 	if o.inputs == "" {
 		return nil, nil
@@ -61,17 +65,23 @@ func operationRunCommand(a *app) *cobra.Command {
 	var wait bool
 	var timeout time.Duration
 	c := &cobra.Command{
-		Use: "run OPERATION --allocation ID | --node NODE", Short: "begin an operation on an allocation or a node", Args: exactly("OPERATION"),
+		Use: "run OPERATION --allocation ID | --group SELECTOR | --node NODE", Short: "begin an operation on an allocation, a group of them, or a node", Args: exactly("OPERATION"),
 		Long: `Begin an operation: a definition with its version, such as runtime.readiness.verify@v1.
 A member of a project names an active allocation of the project, and the operation
 runs on each of its nodes. An operator of the platform names a node that no allocation
 holds, with a reason; nobody gets the node meanwhile. An allocation or node has one
 operation at a time. hostler operation plan shows what would be done.
 
+A group is one operation on several allocations of a project: those that are active
+now and that the selector names: all, a list of ids, or terms that must all hold, such
+as sku=h100.8gpu or the label tier=gold. They are at one site and of one SKU, and at
+most 100. One that is released before its nodes have begun is skipped, which show says.
+
 With --canary and --batch the nodes come in batches. A batch begins when all nodes of
 the one before have ended, and not once --max-failures nodes or a canary have failed:
 the operation then is failed with code batch_stopped, and the others are untouched.`,
 		Example: "  hostler operation run runtime.readiness.verify@v1 --allocation alc-019c4e6a2f1k7m2q4s6t8w --wait\n" +
+			"  hostler operation run runtime.readiness.verify@v1 --group tier=gold --canary 1 --batch 8\n" +
 			"  hostler operation run gpu.host.bootstrap@v1 --node gpu-07 --inputs packages.json --reason 'new driver'",
 		RunE: func(c *cobra.Command, args []string) error {
 			inputs, err := o.read(a)
@@ -122,7 +132,7 @@ the operation then is failed with code batch_stopped, and the others are untouch
 func operationPlanCommand(a *app) *cobra.Command {
 	var o operationOrder
 	c := &cobra.Command{
-		Use: "plan OPERATION --allocation ID | --node NODE", Short: "show the plan that an operation would have", Args: exactly("OPERATION"),
+		Use: "plan OPERATION --allocation ID | --group SELECTOR | --node NODE", Short: "show the plan that an operation would have", Args: exactly("OPERATION"),
 		Long: `Show the plan that a node would get: the steps with their values, the deadline and the
 sources within the policy. Target, inputs and policy are checked as for hostler
 operation run, and nothing begins.`,

@@ -130,6 +130,9 @@ func targetOf(v api.Operation) string {
 	if v.AllocationID != "" {
 		return v.AllocationID
 	}
+	if v.Group != "" {
+		return "group " + v.Group
+	}
 	return v.Target
 }
 
@@ -174,6 +177,7 @@ func (a *app) showOperation(v *seenOperation) error {
 	}
 	return a.show(v.answer, []string{v.ID}, func(p *render.Page) {
 		p.Fields(fields...)
+		showMembers(p, v.Members)
 		var rows [][]string
 		for _, at := range v.Progress {
 			rows = append(rows, []string{
@@ -184,6 +188,24 @@ func (a *app) showOperation(v *seenOperation) error {
 			p.Table([]render.Column{render.ID("NODE"), render.Keep("TASK"), render.Main("STEP"), render.Keep("OF"), render.Keep("DONE")}, rows)
 		}
 	})
+}
+
+// showMembers shows the allocations of a group, with the places of their nodes.
+func showMembers(p *render.Page, all []api.OperationMember) {
+	var rows [][]string
+	first := 1
+	for _, m := range all {
+		rows = append(rows, []string{
+			m.AllocationID, fmt.Sprintf("%d-%d", first, first+m.Nodes-1), strconv.Itoa(m.Succeeded), strconv.Itoa(m.Failed),
+			strconv.Itoa(m.Skipped), m.Code,
+		})
+		first += m.Nodes
+	}
+	if len(rows) > 0 {
+		p.Table([]render.Column{
+			render.ID("ALLOCATION"), render.Keep("NODES"), render.Keep("SUCCEEDED"), render.Keep("FAILED"), render.Keep("SKIPPED"), render.Keep("CODE"),
+		}, rows)
+	}
 }
 
 func batchText(b api.OperationBatches) string {
@@ -254,6 +276,13 @@ func watchedLine(v *seenOperation) string {
 	line := v.ID + "  " + v.Status
 	if v.Batches.Count > 1 {
 		line += "  batch " + batchText(v.Batches)
+	}
+	if len(v.Members) > 0 {
+		succeeded, failed, skipped := 0, 0, 0
+		for _, m := range v.Members {
+			succeeded, failed, skipped = succeeded+m.Succeeded, failed+m.Failed, skipped+m.Skipped
+		}
+		line += fmt.Sprintf("  %d of %d nodes succeeded, %d failed, %d skipped", succeeded, v.Nodes, failed, skipped)
 	}
 	for _, at := range v.Progress {
 		if at.StepID != "" {

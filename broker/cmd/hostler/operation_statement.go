@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
@@ -109,7 +110,7 @@ func statementPage(p *render.Page, r *statement.Report) {
 	o := r.Operation
 	p.Title("Statement of an operation: " + o.Status)
 	p.Fields("operation", o.Operation+" ("+o.OperationID+"), attempt "+strconv.Itoa(o.Attempt), "definition", o.DefinitionDigest, "inputs", o.InputsDigest,
-		"project", o.ProjectID, "allocation", o.AllocationID, "nodes", strings.Join(o.NodeIDs, ", "),
+		"project", o.ProjectID, "allocation", cmp.Or(o.AllocationID, strings.Join(o.AllocationIDs, ", ")), "nodes", strings.Join(o.NodeIDs, ", "),
 		"requested", render.Time(o.RequestedAt), "ended", render.Time(o.FinishedAt))
 	rows := [][]string{}
 	for _, s := range o.Steps {
@@ -142,7 +143,7 @@ func operationReceiptPage(p *render.Page, r *statement.Report) {
 	o := r.Receipt
 	p.Title("Statement of an operation for its tenant: " + o.Status)
 	p.Fields("operation", o.Operation+" ("+o.OperationID+"), attempt "+strconv.Itoa(o.Attempt), "definition", o.DefinitionDigest,
-		"inputs", o.InputsDigest, "project", o.ProjectID, "allocation", o.AllocationID,
+		"inputs", o.InputsDigest, "project", o.ProjectID, "allocation", cmp.Or(o.AllocationID, strings.Join(o.AllocationIDs, ", ")),
 		"proven", strconv.Itoa(o.Proven)+" of "+strconv.Itoa(o.Nodes)+" nodes", "code", o.Code, "requested", render.Time(o.RequestedAt),
 		"ended", render.Time(o.FinishedAt), "full statement", o.StatementDigest)
 	rows := [][]string{}

@@ -64,7 +64,7 @@ func TestARetryGoesOnWithTheSamePlan(t *testing.T) {
 		s.tasks.does = succeeds
 		s.settle()
 		now := s.stands(o.ID, broker.OperationSucceeded, 2, "")
-		if now.PlanOf().Attempt != 2 || broker.OperationOfRun(now.RunID) != o.ID {
+		if now.PlanOf(now.Parts()[0]).Attempt != 2 || broker.OperationOfRun(now.RunID) != o.ID {
 			t.Errorf("%+v", now)
 		}
 		if _, err := s.records.Retry(s.Context(), now, chain.Actor{Name: "ada"}, "again"); err == nil {

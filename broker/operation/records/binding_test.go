@@ -25,7 +25,7 @@ func TestOnlyWhatCanRunByItselfIsBound(t *testing.T) {
 			}
 		}
 		ship(broker.DefinitionDeprecated, "demo.look", "demo.old")
-		ship(broker.DefinitionActive, "demo.look", "demo.node", "[node, allocation]", "[node]")
+		ship(broker.DefinitionActive, "demo.look", "demo.node", "[node, allocation, group]", "[node]")
 		ship(broker.DefinitionActive, "demo.look", "demo.idle", "safety: forced", "safety: idle")
 		ship(broker.DefinitionActive, "demo.look", "demo.drained", "safety: forced", "safety: drained")
 		ship(broker.DefinitionActive, "demo.look", "demo.slow", "deadline_seconds: 600", "deadline_seconds: 901")

@@ -54,10 +54,10 @@ func TestAnOperationThatRunsGoesOnAfterItsHours(t *testing.T) {
 		s.clock.Advance(2 * time.Hour)
 		s.settle()
 		kept := s.stands(o.ID, broker.OperationRunning, 1, "")
-		s.refused(s.records.Check(s.Context(), broker.Operation{
+		s.refused(s.checked(broker.Operation{
 			Operation: kept.Operation, Target: kept.Target, TargetID: kept.TargetID, AllocationID: kept.AllocationID, ProjectID: kept.ProjectID,
 			OrganisationID: kept.OrganisationID, NodeIDs: kept.NodeIDs, Safety: kept.Safety, Plan: kept.Plan,
-		}, kept.NodeIDs), "operation_condition_denied")
+		}, true), "operation_condition_denied")
 		s.condition(broker.Place{}, `sku == "b200"`) // a narrower policy ends what runs
 		s.settle()
 		s.stands(o.ID, broker.OperationFailed, 1, "operation_condition_denied")

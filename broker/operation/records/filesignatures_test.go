@@ -36,21 +36,21 @@ func TestAPlanHasTheSignaturesOfItsFiles(t *testing.T) {
 			len(j.asked) != 1 || j.asked[0] != "s3:models/llama@"+digestA+" "+given || o.Plan.Steps[0].With["signature"].Literal != given {
 			t.Fatalf("%+v, asked %q", o.Plan, j.asked)
 		}
-		s.ok(s.records.Check(s.Context(), o, o.NodeIDs))
+		s.ok(s.checked(o, true))
 		s.requires(broker.Place{})
-		s.ok(s.records.Check(s.Context(), o, o.NodeIDs))
+		s.ok(s.checked(o, true))
 		if len(j.asked) != 1 {
 			t.Errorf("it is judged again: %q", j.asked)
 		}
 		other := o
 		other.Plan.Signatures = []taskcatalog.ArtifactSignature{o.Plan.Signatures[0]}
 		other.Plan.Signatures[0].Source = "gcs:models/llama"
-		s.says(s.records.Check(s.Context(), other, o.NodeIDs), "signature_stale", "for s3:models", "retry")
+		s.says(s.checked(other, true), "signature_stale", "for s3:models", "retry")
 		s.signer("team", team.Source, "turned")
-		s.says(s.records.Check(s.Context(), o, o.NodeIDs), "signature_stale", "the global policy for all operations requires", "s3:models")
+		s.says(s.checked(o, true), "signature_stale", "the global policy for all operations requires", "s3:models")
 		_, err = s.db.RemoveArtifactSigner(s.Context(), ada, "team", "over")
 		s.ok(err)
-		s.says(s.records.Check(s.Context(), o, o.NodeIDs), signature.CodeNoSigner, "the global policy", "s3:models/llama")
+		s.says(s.checked(o, true), signature.CodeNoSigner, "the global policy", "s3:models/llama")
 	})
 }
 

@@ -3,6 +3,8 @@ package records
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,13 +54,16 @@ func (r *Records) planned(ctx context.Context, d *definition.Definition, o *brok
 	ask := plan.Request{
 		OperationID: o.ID, Attempt: 1, ProjectID: o.ProjectID, AllocationID: o.AllocationID, Inputs: w.Inputs, Limits: limitsOf(e),
 	}
-	if ask.GPUs, err = r.gpusOf(ctx, cmp.Or(w.Allocation.SKU, w.Node.SKU)); err != nil {
+	on := []subject{{begins: true, backend: d.Backend, allocation: w.Allocation, node: w.Node}}
+	for i, a := range w.members {
+		on = append(on[:i], subject{begins: true, backend: d.Backend, allocation: a})
+	}
+	if ask.GPUs, err = r.gpusOf(ctx, cmp.Or(on[0].allocation.SKU, w.Node.SKU)); err != nil {
 		return 0, err
 	}
 	if o.Plan, err = plan.Make(d, ask); err != nil {
 		return 0, err
 	}
-	on := subject{begins: true, backend: d.Backend, allocation: w.Allocation, node: w.Node}
 	if err := r.permits(ctx, e, *o, on); err != nil {
 		return 0, err
 	}
@@ -108,14 +113,30 @@ func askOf(o broker.Operation) broker.OperationAsk {
 type subject struct {
 	begins     bool // nodes are about to get a task
 	backend    string
-	allocation broker.Allocation // of an allocation's operation
+	allocation broker.Allocation // of an allocation's operation, or a member of a group
 	node       broker.Node       // of a node's operation
 }
 
 // permits holds an operation with its plan against the policy, and asks the policy engine about what the policy
 // permits. It is called before a transaction. How many may run is the store's to count.
-func (r *Records) permits(ctx context.Context, e broker.EffectiveOperationPolicy, o broker.Operation, on subject) error {
-	facts := factsOf(o, on, r.DB.Now())
+func (r *Records) permits(ctx context.Context, e broker.EffectiveOperationPolicy, o broker.Operation, on []subject) error {
+	var judged []map[string]string // members of a group differ in their labels alone
+	for _, s := range on {
+		facts := factsOf(o, s, r.DB.Now())
+		if slices.ContainsFunc(judged, func(labels map[string]string) bool { return maps.Equal(labels, facts.Labels) }) {
+			continue
+		}
+		if err := r.permitsWith(ctx, e, o, s, facts); err != nil {
+			return err
+		}
+		judged = append(judged, facts.Labels)
+	}
+	return nil
+}
+
+func (r *Records) permitsWith(
+	ctx context.Context, e broker.EffectiveOperationPolicy, o broker.Operation, on subject, facts broker.OperationFacts,
+) error {
 	ask := askOf(o)
 	ask.Holds = func(c broker.OperationCondition) (bool, error) { return r.judge.Holds(ctx, c, facts) }
 	err := e.Permit(ask)
@@ -139,7 +160,7 @@ func factsOf(o broker.Operation, on subject, now time.Time) broker.OperationFact
 		Operation: name, Version: version, Backend: on.backend, Trigger: string(o.Trigger), TargetKind: string(o.Target),
 		NodeCount: len(o.NodeIDs), Site: o.Site, SKU: on.node.SKU, Labels: on.node.Labels, ArtifactSources: plan.Sources(o.Plan),
 	}
-	if o.Target == broker.TargetAllocation {
+	if o.Target != broker.TargetNode {
 		f.SKU, f.Labels = on.allocation.SKU, on.allocation.Labels
 	}
 	if !on.begins {

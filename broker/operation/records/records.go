@@ -65,45 +65,73 @@ func (r *Records) Tasks(ctx context.Context, nodeID, runID string) ([]broker.Tas
 
 // Check implements operation.Records. The policy may have become narrower since the plan was made, and a
 // signer may be trusted no more.
-func (r *Records) Check(ctx context.Context, o broker.Operation, next []string) error {
-	e, err := r.permitted(ctx, o, next)
+func (r *Records) Check(ctx context.Context, o broker.Operation, nodes []string, begins bool) (lost []string, err error) {
+	e, lost, err := r.permitted(ctx, o, nodes, begins)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return r.signed(ctx, e, o)
+	return lost, r.signed(ctx, e, o)
 }
 
-// permitted holds an operation against its target and the policy as they are now, and returns the policy. next are
-// the nodes that are about to get a task.
-func (r *Records) permitted(ctx context.Context, o broker.Operation, next []string) (e broker.EffectiveOperationPolicy, err error) {
-	var a broker.Allocation
-	if o.Target == broker.TargetAllocation {
-		if a, err = r.DB.Allocation(ctx, o.AllocationID); err != nil {
-			return e, err
+// permitted holds an operation against its target and the policy as they are now, and returns the policy. lost
+// are the allocations of a group that are not the project's any more. The rest is as in Check.
+func (r *Records) permitted(
+	ctx context.Context, o broker.Operation, nodes []string, begins bool,
+) (e broker.EffectiveOperationPolicy, lost []string, err error) {
+	var on []subject
+	for _, part := range o.Parts() {
+		s, err := r.fit(ctx, o, part, nodes, begins)
+		if o.Target == broker.TargetGroup && broker.AsError(err).Code == broker.OperationTargetGone {
+			lost = append(lost, part.AllocationID)
+			continue
 		}
-	}
-	at := make([]operation.Place, len(o.NodeIDs))
-	for i, id := range o.NodeIDs {
-		if at[i], err = r.place(ctx, id); err != nil {
-			return e, err
+		if err != nil {
+			return e, nil, err
 		}
+		on = append(on, s)
 	}
-	if err := operation.Fit(o, a, at, next); err != nil {
-		return e, err
+	if len(on) == 0 { // nothing of the group begins any more
+		return e, lost, nil
 	}
 	if e, err = r.policyOf(ctx, o); err != nil {
-		return e, err
+		return e, nil, err
 	}
-	on := subject{allocation: a, begins: len(next) > 0}
-	if o.Target == broker.TargetNode {
-		on.node = at[0].Node
-	}
-	if r.asks(on) || len(e.Conditions()) > 0 {
-		if on.backend, err = r.backendOf(ctx, o); err != nil {
-			return e, err
+	backend := ""
+	if r.asks(on[0]) || len(e.Conditions()) > 0 {
+		if backend, err = r.backendOf(ctx, o); err != nil {
+			return e, nil, err
 		}
 	}
-	return e, r.permits(ctx, e, o, on)
+	for i := range on {
+		on[i].backend = backend
+	}
+	return e, lost, r.permits(ctx, e, o, on)
+}
+
+// fit holds a part of an operation against the records. Codes: those of operation.Fit.
+func (r *Records) fit(
+	ctx context.Context, o broker.Operation, part broker.OperationPart, nodes []string, begins bool,
+) (s subject, err error) {
+	s.begins = begins
+	if o.Target != broker.TargetNode {
+		if s.allocation, err = r.DB.Allocation(ctx, part.AllocationID); err != nil {
+			return s, err
+		}
+	}
+	var at []operation.Place
+	for _, id := range part.NodeIDs {
+		if !slices.Contains(nodes, id) {
+			continue
+		}
+		p, err := r.place(ctx, id)
+		if err != nil {
+			return s, err
+		}
+		if at = append(at, p); o.Target == broker.TargetNode {
+			s.node = p.Node
+		}
+	}
+	return s, operation.Fit(o, part, s.allocation, at, begins)
 }
 
 func (r *Records) place(ctx context.Context, nodeID string) (p operation.Place, err error) {

@@ -147,25 +147,25 @@ func TestAPlanHasTheSignaturesThatWereVerified(t *testing.T) {
 		if len(o.Plan.Signatures) != 2 || o.Plan.Signatures[0].Trust != corp.Trust() || o.Plan.Signatures[1].Trust != team.Trust() || len(j.asked) != 1 {
 			t.Fatalf("%+v, asked %v", o.Plan.Signatures, j.asked)
 		}
-		s.ok(s.records.Check(s.Context(), o, o.NodeIDs))
+		s.ok(s.checked(o, true))
 		s.signer("more", "oci:registry.example/models", "k3") // another signer of the source
-		s.ok(s.records.Check(s.Context(), o, o.NodeIDs))
+		s.ok(s.checked(o, true))
 		s.requires(broker.Place{})
-		s.ok(s.records.Check(s.Context(), o, o.NodeIDs))
+		s.ok(s.checked(o, true))
 		if len(j.asked) != 1 {
 			t.Errorf("it is judged again: %v", j.asked)
 		}
 		s.signer("team", team.Source, "turned")
-		s.says(s.records.Check(s.Context(), o, o.NodeIDs), "signature_stale", "the global policy for all operations requires", "oci:registry.example/models")
+		s.says(s.checked(o, true), "signature_stale", "the global policy for all operations requires", "oci:registry.example/models")
 		_, err = s.db.RemoveArtifactSigner(s.Context(), ada, "team", "over")
 		s.ok(err)
-		s.says(s.records.Check(s.Context(), o, o.NodeIDs), "signature_stale") // "more" signs there now
+		s.says(s.checked(o, true), "signature_stale") // "more" signs there now
 		_, err = s.db.RemoveArtifactSigner(s.Context(), ada, "more", "over")
 		s.ok(err)
-		s.ok(s.records.Check(s.Context(), o, o.NodeIDs))
+		s.ok(s.checked(o, true))
 		_, err = s.db.RemoveArtifactSigner(s.Context(), ada, "corp", "over")
 		s.ok(err)
-		s.says(s.records.Check(s.Context(), o, o.NodeIDs), signature.CodeNoSigner, "the global policy")
+		s.says(s.checked(o, true), signature.CodeNoSigner, "the global policy")
 	})
 }
 
@@ -185,7 +185,7 @@ func TestASignatureIsOfTheArtifactOfThePlan(t *testing.T) {
 			changed := o
 			changed.Plan.Signatures = slices.Clone(o.Plan.Signatures)
 			change(&changed.Plan.Signatures[0])
-			if err := s.records.Check(s.Context(), changed, changed.NodeIDs); err == nil || broker.AsError(err).Code != "signature_stale" {
+			if err := s.checked(changed, true); err == nil || broker.AsError(err).Code != "signature_stale" {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
@@ -206,7 +206,7 @@ func TestAnArtifactThatMustBeSignedIsRefusedWithTheLevel(t *testing.T) {
 		s.requires(broker.Place{OrganisationID: "org-1", ProjectID: "p-1"})
 		_, err = s.records.New(s.Context(), w)
 		s.says(err, signature.CodeNoSigner, "the project's policy for all operations requires a signature")
-		s.says(s.records.Check(s.Context(), before, before.NodeIDs), signature.CodeNoSigner, "the project's policy")
+		s.says(s.checked(before, true), signature.CodeNoSigner, "the project's policy")
 		s.requires(broker.Place{})
 		s.signer("team", "oci:registry.example/models", "k")
 		j.fails = broker.Errorf(broker.Refused, signature.CodeMissing, "it has no signature")
@@ -258,16 +258,16 @@ func TestARenewedTrustedRootEndsNoRunningAttempt(t *testing.T) {
 		running := o
 		running.Status = broker.OperationRunning
 		s.renewed(team, "of 2026")
-		s.ok(s.records.Check(s.Context(), running, nil))
+		s.ok(s.checked(running, false))
 		for _, status := range []broker.OperationStatus{"", broker.OperationQueued, broker.OperationFailed} {
 			o.Status = status
-			s.says(s.records.Check(s.Context(), o, o.NodeIDs), "signature_stale", "retry the operation")
+			s.says(s.checked(o, true), "signature_stale", "retry the operation")
 		}
 		s.renewed(team, "") // a log is asked for no more
-		s.says(s.records.Check(s.Context(), running, nil), "signature_stale")
+		s.says(s.checked(running, false), "signature_stale")
 		team.Key = "turned"
 		s.renewed(team, "of 2025")
-		s.says(s.records.Check(s.Context(), running, nil), "signature_stale")
+		s.says(s.checked(running, false), "signature_stale")
 	})
 }
 

@@ -22,6 +22,7 @@ type Order struct {
 	Inputs      json.RawMessage
 	Project     broker.Project    // zero: an operation of the platform
 	Allocation  broker.Allocation // of a project's operation
+	Group       *Group            // of a project's operation, instead of the allocation
 	Node        broker.Node       // of an operation of the platform
 	Batches     broker.OperationBatches
 	RequestedBy string
@@ -32,10 +33,12 @@ type Order struct {
 	Trigger broker.OperationTrigger
 	// TraceParent is the trace context of the request; empty: no request asks, and the operation begins a trace.
 	TraceParent broker.TraceParent
+
+	members []broker.Allocation // of the group
 }
 
 // New checks an order and makes its operation, which nothing has stored yet. Codes: those of plan.Make,
-// operation.Fit and the policy, operation_target_kind, operation_too_large.
+// operation.Fit, the policy and members, operation_target_kind, operation_too_large.
 func (r *Records) New(ctx context.Context, w Order) (o broker.Operation, err error) {
 	if r.Trace != nil {
 		planning, end := r.Trace(ctx)
@@ -56,6 +59,17 @@ func (r *Records) ordered(ctx context.Context, w Order) (broker.Operation, error
 	if a := w.Allocation; a.ID != "" {
 		o.Target, o.TargetID, o.AllocationID, o.Site, o.NodeIDs = broker.TargetAllocation, a.ID, a.ID, a.Site, a.NodeIDs
 	}
+	if w.Group != nil {
+		var err error
+		if w.members, err = r.members(ctx, w.Project, *w.Group); err != nil {
+			return o, err
+		}
+		o.Target, o.TargetID, o.Site, o.NodeIDs = broker.TargetGroup, w.Group.Selector.String(), w.members[0].Site, nil
+		for _, a := range w.members {
+			o.NodeIDs = append(o.NodeIDs, a.NodeIDs...)
+			o.Members = append(o.Members, broker.OperationMember{AllocationID: a.ID, Nodes: len(a.NodeIDs)})
+		}
+	}
 	if broker.Role(w.Role).OfTenants() { // the platform may begin an operation on a project's allocation, too
 		o.Trigger = broker.TriggerTenant
 	}
@@ -74,7 +88,12 @@ func (r *Records) ordered(ctx context.Context, w Order) (broker.Operation, error
 	if o.MostRunning, err = r.planned(ctx, d, &o, w); err != nil {
 		return o, err
 	}
-	return o, r.Check(ctx, o, o.NodeIDs)
+	lost, err := r.Check(ctx, o, o.NodeIDs, true)
+	if err == nil && len(lost) > 0 {
+		err = broker.Errorf(broker.Refused, broker.OperationTargetGone, "cannot carry out %s: allocation %s is not active, or not the project's (hostler allocation list)",
+			d.ID(), lost[0])
+	}
+	return o, err
 }
 
 // takes refuses a kind of target that a definition does not have. Code: operation_target_kind.
@@ -119,7 +138,10 @@ func (r *Records) Retry(ctx context.Context, o broker.Operation, by chain.Actor,
 	if err != nil {
 		return chain.Start{}, err
 	}
-	e, err := r.permitted(ctx, o, o.NodeIDs)
+	e, lost, err := r.permitted(ctx, o, o.NodeIDs, true)
+	if err == nil && len(lost) > 0 && len(lost) == len(o.Members) {
+		err = broker.Errorf(broker.Refused, broker.OperationTargetGone, "cannot retry operation %s: the project holds none of the group's allocations any more", o.ID)
+	}
 	if err != nil {
 		return chain.Start{}, err
 	}

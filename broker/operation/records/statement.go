@@ -2,6 +2,7 @@ package records
 
 import (
 	"context"
+	"slices"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/operation/statement"
@@ -24,12 +25,19 @@ func (r *Records) state(ctx context.Context, o broker.Operation, end broker.EndO
 	tasksOf func(ctx context.Context, nodeID, runID string) ([]broker.Task, error),
 ) (file, receipt []byte, err error) {
 	now := r.DB.Now()
+	nodes := slices.DeleteFunc(slices.Clone(o.NodeIDs), func(id string) bool { return slices.Contains(end.Skipped, id) })
+	if len(nodes) == 0 { // an attempt that began nowhere
+		nodes = o.NodeIDs
+	}
 	s := statement.Operation{
 		OperationID: o.ID, Operation: o.Operation, DefinitionDigest: o.DefinitionDigest, InputsDigest: o.Plan.InputsDigest,
-		ProjectID: o.ProjectID, AllocationID: o.AllocationID, Attempt: o.Attempt, NodeIDs: o.NodeIDs,
+		ProjectID: o.ProjectID, AllocationID: o.AllocationID, Attempt: o.Attempt, NodeIDs: nodes,
 		Status: string(end.To), Code: end.Code, RequestedAt: o.RequestedAt, FinishedAt: now, IssuedAt: now,
 	}
-	for _, node := range o.NodeIDs {
+	for _, m := range end.Members {
+		s.AllocationIDs = append(s.AllocationIDs, m.AllocationID)
+	}
+	for _, node := range nodes {
 		all, err := tasksOf(ctx, node, o.RunID)
 		if err != nil {
 			return nil, nil, err

@@ -20,7 +20,7 @@ func TestATargetIsHeldAgainstTheRecords(t *testing.T) {
 		wide.Definition = parsed(s, "nvidia", "amd")
 		idle, kind := s.onLab(), s.onLab()
 		idle.Definition = parsed(s, "safety: forced", "safety: idle")
-		kind.Definition = parsed(s, "targets: [node, allocation]", "targets: [node]")
+		kind.Definition = parsed(s, "targets: [node, allocation, group]", "targets: [node]")
 		for name, c := range map[string]struct {
 			w    Order
 			code string

@@ -33,7 +33,7 @@ version: v1
 summary: look at the driver
 backend_type: node_agent
 safety: forced
-targets: [node, allocation]
+targets: [node, allocation, group]
 deadline_seconds: 600
 requires: {gpu.vendor: [nvidia]}
 steps:
@@ -217,7 +217,12 @@ func (s *site) stock() {
 
 func (s *site) join(id string) {
 	s.Helper()
-	_, err := s.db.CreateNode(s.Context(), ada, store.NewNode{ID: id, Hostname: "gpu-" + id, SKU: "h100", Bootstrap: "command", TokenHash: "h-" + id, TokenExpires: s.db.Now().Add(time.Hour)})
+	s.joinAs(id, "h100")
+}
+
+func (s *site) joinAs(id, sku string) {
+	s.Helper()
+	_, err := s.db.CreateNode(s.Context(), ada, store.NewNode{ID: id, Hostname: "gpu-" + id, SKU: sku, Bootstrap: "command", TokenHash: "h-" + id, TokenExpires: s.db.Now().Add(time.Hour)})
 	s.ok(err)
 	_, err = s.db.Enroll(s.Context(), store.EnrollInput{
 		TokenHash: "h-" + id, PublicKeyDigest: "k-" + id, TrustVersion: 1,
@@ -257,6 +262,13 @@ func (s *site) node(id string) broker.Node {
 	n, err := s.db.Node(s.Context(), id)
 	s.ok(err)
 	return n
+}
+
+// checked holds an operation against the records as they are now.
+func (s *site) checked(o broker.Operation, begins bool) error {
+	s.Helper()
+	_, err := s.records.Check(s.Context(), o, o.NodeIDs, begins)
+	return err
 }
 
 // onLab is an order of project p-1 on its allocation.

@@ -33,8 +33,10 @@ type Operation struct {
 	InputsDigest     string `json:"inputs_digest"`
 	ProjectID        string `json:"project_id,omitempty"` // empty: no tenant's operation
 	AllocationID     string `json:"allocation_id,omitempty"`
-	Attempt          int    `json:"attempt"` // of the operation, from 1: each attempt has its own statement
-	// NodeIDs are the nodes that the operation was for.
+	// AllocationIDs are the members of a group, also those that were released before their nodes were asked for anything.
+	AllocationIDs []string `json:"allocation_ids,omitempty"`
+	Attempt       int      `json:"attempt"` // of the operation, from 1: each attempt has its own statement
+	// NodeIDs are the nodes that the attempt was for.
 	NodeIDs []string `json:"node_ids"`
 	// Status is never better than StatusOf(NodeIDs, Tasks), and Code says why the broker counts the
 	// attempt as failed or canceled.

@@ -22,9 +22,11 @@ type Receipt struct {
 	DefinitionDigest string `json:"definition_digest"`
 	InputsDigest     string `json:"inputs_digest"`
 	ProjectID        string `json:"project_id"`
-	AllocationID     string `json:"allocation_id"`
-	Attempt          int    `json:"attempt"` // of the operation, from 1
-	Nodes            int    `json:"nodes"`   // how many the operation was for
+	AllocationID     string `json:"allocation_id"` // empty: the target is a group
+	// AllocationIDs are the members of a group, also those that were released before their nodes were asked for anything.
+	AllocationIDs []string `json:"allocation_ids,omitempty"`
+	Attempt       int      `json:"attempt"` // of the operation, from 1
+	Nodes         int      `json:"nodes"`   // how many the operation was for
 	// Proven counts the nodes whose last task has evidence that holds.
 	Proven int    `json:"proven"`
 	Status string `json:"status"` // the statement's
@@ -82,7 +84,8 @@ func IssueReceipt(o Operation, file []byte, plan taskcatalog.OperationPlan, sign
 func receiptOf(o Operation, file []byte, plan taskcatalog.OperationPlan) Receipt {
 	r := Receipt{
 		StatementDigest: pki.Digest(file), OperationID: o.OperationID, Operation: o.Operation, DefinitionDigest: o.DefinitionDigest,
-		InputsDigest: o.InputsDigest, ProjectID: o.ProjectID, AllocationID: o.AllocationID, Attempt: o.Attempt, Nodes: len(o.NodeIDs),
+		InputsDigest: o.InputsDigest, ProjectID: o.ProjectID, AllocationID: o.AllocationID,
+		AllocationIDs: o.AllocationIDs, Attempt: o.Attempt, Nodes: len(o.NodeIDs),
 		Status: o.Status, Code: codeOrOther(o.Code), RequestedAt: o.RequestedAt, FinishedAt: o.FinishedAt, IssuedAt: o.IssuedAt,
 	}
 	for _, node := range o.NodeIDs {
@@ -139,7 +142,8 @@ func (r Receipt) encode() ([]byte, error) {
 // check refuses a receipt that lacks something, or whose status the rest does not bear out.
 func (r Receipt) check() error {
 	switch {
-	case r.OperationID == "" || r.Operation == "" || r.ProjectID == "" || r.AllocationID == "" || r.Nodes < 1:
+	case r.OperationID == "" || r.Operation == "" || r.ProjectID == "" || r.Nodes < 1,
+		(r.AllocationID == "") == (len(r.AllocationIDs) == 0):
 		return refuse(CodeIncomplete, "it names no operation, project or allocation")
 	case !sha256Form.MatchString(r.StatementDigest), !sha256Form.MatchString(r.DefinitionDigest),
 		!sha256Form.MatchString(r.InputsDigest):

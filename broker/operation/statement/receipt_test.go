@@ -96,6 +96,8 @@ func TestAReceiptThatItsContentDoesNotBearOutIsRefused(t *testing.T) {
 		"":                              func(*statement.Receipt) {},
 		statement.CodeStatusUnfounded:   func(r *statement.Receipt) { r.Proven = 0 },
 		statement.CodeIncomplete:        func(r *statement.Receipt) { r.AllocationID = "" },
+		"  ":                            func(r *statement.Receipt) { r.AllocationID, r.AllocationIDs = "", []string{"alc-1", "alc-2"} },
+		statement.CodeIncomplete + " 1": func(r *statement.Receipt) { r.AllocationIDs = []string{"alc-2"} },
 		statement.CodeIncomplete + " 2": func(r *statement.Receipt) { r.StatementDigest = "" },
 		statement.CodeIncomplete + " 3": func(r *statement.Receipt) { r.Status = "fine" },
 		statement.CodeIncomplete + " 4": func(r *statement.Receipt) { r.FinishedAt = r.RequestedAt.Add(-time.Second) },
