@@ -61,6 +61,27 @@ func (o *Operation) secretOf(v taskcatalog.StepValue) (id string, ok bool) {
 	return id, kind.Output == taskcatalog.StepSecret
 }
 
+// public returns the arguments of a step without its secrets.
+func (o *Operation) public(s *taskcatalog.PlannedStep) steps.Args {
+	args := steps.Args{}
+	for name, v := range s.With {
+		if _, secret := o.secretOf(v); !secret {
+			args[name] = o.value(v)
+		}
+	}
+	return args
+}
+
+// minted reports whether this process has all secrets of a step.
+func (o *Operation) minted(s *taskcatalog.PlannedStep) bool {
+	for _, v := range s.With {
+		if id, secret := o.secretOf(v); secret && o.secrets[id] == nil {
+			return false
+		}
+	}
+	return true
+}
+
 // bind returns the arguments of a step that is to run. A secret that a former process held is minted
 // again.
 func (o *Operation) bind(ctx context.Context, s *taskcatalog.PlannedStep) (steps.Args, error) {

@@ -13,7 +13,7 @@ const (
 )
 
 // checkpoint is what a step keeps of its progress. It is a part of the operation's record, and ends
-// with the step's success.
+// with the step's success, unless the kind keeps it (steps.Kind.Keeps).
 type checkpoint struct {
 	o    *Operation
 	step string

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"context"
 	"encoding/base64"
 	"encoding/json"
 	"strings"
@@ -67,12 +68,59 @@ func TestANodeJoinsAndTheClusterConfirmsIt(t *testing.T) {
 
 	v.mint = func(_, credentialType string) ([]byte, error) {
 		if credentialType == taskcatalog.CredentialClusterJoin {
-			return append([]byte(nil), raw...), nil
+			t.Error("a node that has joined asks for the key again")
 		}
 		return []byte(`{"state":"down","words":"DOWN"}`), nil
 	}
 	if e := v.run(t.Context(), "t-2", aPlan(t, joins)); taskcatalog.CodeOf(e.err, "") != taskcatalog.CodeStepFailed {
 		t.Errorf("a node that is down ends with %v", e.err)
+	}
+}
+
+// A cluster that has the node gives its key no second time. A task that goes on with an operation whose join was cut
+// off, or whose verification failed, asks for none: the node proves that it has joined.
+func TestANodeThatHasJoinedAsksForNoSecondKey(t *testing.T) {
+	raw, err := json.Marshal(taskcatalog.ClusterJoin{Node: "gpu-7", Controller: "ctl.example:6817", Auth: "slurm", Key: []byte("planted-key-of-the-cluster-32-byte")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, task := range map[string]string{"a new process": "t-1", "a new task": "t-2"} {
+		for _, cut := range []string{"slurmd runs", "the end is noted"} {
+			v := newVault(t)
+			v.kinds["credential.mint"], _ = steps.Lookup("credential.mint")
+			hosttest.Put(t, v.dir, "etc/passwd", "root:x:0:0:root:/root:/bin/bash\nslurm:x:0:0::/:/bin/false\n")
+			minted := 0
+			v.mint = func(_, credentialType string) ([]byte, error) {
+				if credentialType == taskcatalog.CredentialClusterMembership {
+					return []byte(`{"state":"member","words":"IDLE"}`), nil
+				}
+				if minted++; minted > 1 {
+					return nil, taskcatalog.Errorf("cluster_member_stale", "the cluster says member")
+				}
+				return append([]byte(nil), raw...), nil
+			}
+			real, _ := steps.Lookup("cluster.join")
+			joining := real
+			joining.Do = func(ctx context.Context, s *steps.Step) (steps.Proof, error) {
+				proof, err := real.Do(ctx, s)
+				if cut == "slurmd runs" {
+					crash()
+				}
+				return proof, err
+			}
+			v.kinds["cluster.join"] = joining
+			if cut == "the end is noted" {
+				v.kinds["cluster.verify"] = steps.Kind{Do: func(context.Context, *steps.Step) (steps.Proof, error) { crash(); return steps.Proof{}, nil }}
+			}
+			if e := v.run(t.Context(), "t-1", aPlan(t, joins)); !e.crashed {
+				t.Fatalf("%s, %s: no crash: %v", name, cut, e.err)
+			}
+			v.kinds["cluster.join"], _ = steps.Lookup("cluster.join")
+			v.kinds["cluster.verify"], _ = steps.Lookup("cluster.verify")
+			if e := v.run(t.Context(), task, aPlan(t, joins)); e.err != nil || minted != 1 {
+				t.Errorf("%s, %s: %v, minted %d times: %s", name, cut, e.err, minted, story(e))
+			}
+		}
 	}
 }
 

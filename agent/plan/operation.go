@@ -113,13 +113,7 @@ func (o *Operation) stillDone(ctx context.Context, i int) (bool, error) {
 	if err := ended(ctx); err != nil {
 		return false, err
 	}
-	args := steps.Args{}
-	for name, v := range s.With {
-		if _, secret := o.secretOf(v); !secret {
-			args[name] = o.value(v)
-		}
-	}
-	_, err := o.try(ctx, i, args, true) // only looks
+	_, err := o.try(ctx, i, o.public(s), true) // only looks
 	if errors.Is(err, host.ErrStuck) {
 		return false, err
 	}
@@ -135,40 +129,76 @@ func (o *Operation) carryOut(ctx context.Context, i int) error {
 	if err := ended(ctx); err != nil {
 		return err
 	}
-	args, err := o.bind(ctx, s)
-	if err != nil {
+	if done, err := o.begun(ctx, i); done || err != nil {
 		return err
 	}
 	// A former task has minted the secret, and this task needs it again.
 	o.record.Rows = slices.DeleteFunc(o.record.Rows, func(r host.OperationRow) bool { return r.ID == s.ID && r.Earlier })
 	for {
-		open := o.isOpen(s.ID)
-		if !open {
-			if fault := o.spent(s); fault != nil {
-				return fault
-			}
-			if err := o.pause(ctx, s); err != nil {
-				return err
-			}
-			if err := o.begin(s); err != nil {
-				return err
-			}
+		if fault := o.spent(s); fault != nil {
+			return fault
+		}
+		if err := o.pause(ctx, s); err != nil {
+			return err
+		}
+		args, err := o.bind(ctx, s)
+		if err != nil {
+			return err
+		}
+		if err := o.begin(s); err != nil {
+			return err
 		}
 		o.progress(i, 0, "")
-		proof, err := o.try(ctx, i, args, open)
+		proof, err := o.try(ctx, i, args, false)
 		if err == nil {
 			return o.succeed(s, proof)
 		}
-		if errors.Is(err, host.ErrStuck) {
-			return err // the row stays open
-		}
-		if why := ended(ctx); errors.Is(why, host.ErrUnfinished) {
-			return why // the row stays open
-		}
-		if err := o.fail(ctx, s, proof, err); err != nil {
+		if err := o.failed(ctx, s, proof, err); err != nil {
 			return err
 		}
 	}
+}
+
+// begun looks at what a former process began, before a secret is minted again: a cluster gives a node
+// that has joined no second one. It reports whether the node proves the step done. Otherwise an attempt
+// that was open has failed.
+func (o *Operation) begun(ctx context.Context, i int) (done bool, err error) {
+	s := &o.Plan.Steps[i]
+	kind, _ := o.Kinds(s.Kind)
+	open := o.isOpen(s.ID)
+	if !open && (kind.Look == nil || len(o.record.Checkpoints[s.ID]) == 0 || o.minted(s)) {
+		return false, nil
+	}
+	if open {
+		o.progress(i, 0, "")
+	}
+	proof, err := o.try(ctx, i, o.public(s), true)
+	switch {
+	case err == nil && !open:
+		if err := o.begin(s); err != nil {
+			return false, err
+		}
+		return true, o.succeed(s, proof)
+	case err == nil:
+		return true, o.succeed(s, proof)
+	case open:
+		return false, o.failed(ctx, s, proof, err)
+	case errors.Is(err, host.ErrStuck):
+		return false, err
+	}
+	return false, ended(ctx)
+}
+
+// failed records that the open attempt has failed. The error says that the step has no further attempt
+// now: the attempt is stuck, or the task ends.
+func (o *Operation) failed(ctx context.Context, s *taskcatalog.PlannedStep, proof steps.Proof, why error) error {
+	if errors.Is(why, host.ErrStuck) {
+		return why // the row stays open
+	}
+	if stopped := ended(ctx); errors.Is(stopped, host.ErrUnfinished) {
+		return stopped // the row stays open
+	}
+	return o.fail(ctx, s, proof, why)
 }
 
 // pause waits before every attempt but the first.

@@ -91,7 +91,9 @@ func (o *Operation) succeed(s *taskcatalog.PlannedStep, proof steps.Proof) error
 	}
 	row.Output, row.Digest, row.Bytes = proof.Output, proof.Digest, proof.Bytes
 	o.record.Done[s.ID] = host.StepDone{Digest: o.digests[s.ID], TaskID: o.TaskID, Row: row.OperationStep}
-	delete(o.record.Checkpoints, s.ID)
+	if kind, _ := o.Kinds(s.Kind); !kind.Keeps {
+		delete(o.record.Checkpoints, s.ID)
+	}
 	return o.save()
 }
 

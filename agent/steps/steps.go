@@ -74,6 +74,8 @@ type Kind struct {
 	// Look returns the proof and true if the node proves that the step is done. It changes nothing.
 	// Nil: nothing on the node proves that.
 	Look func(ctx context.Context, s *Step) (Proof, bool, error)
+	// Keeps: Look needs the checkpoint also after the step's success, when the operation is tried again.
+	Keeps bool
 	// Event reports whether a planned step is an event, such as a restart, that Look cannot find later.
 	// Nil: none is.
 	Event func(s *taskcatalog.PlannedStep) bool
@@ -96,7 +98,7 @@ var kinds = map[string]Kind{
 	"gpu.container_runtime.check": {Do: checkGPU},
 	"file.render":                 {Check: checkTemplate, Look: renderedFile, Do: renderFile},
 	"service.control":             {Look: unitControlled, Event: restarts, Do: controlUnit},
-	"cluster.join":                {Check: checkCluster, Look: lookJoined, Do: join},
+	"cluster.join":                {Check: checkCluster, Look: lookJoined, Keeps: true, Do: join},
 	"cluster.leave":               {Check: checkCluster, Do: leave},
 	"cluster.verify":              {Do: verifyMember},
 	CommandKind:                   {Check: checkCommand, Do: runCommand},
