@@ -43,10 +43,13 @@ const (
 	silence = 5 * time.Minute
 )
 
+// form is the form of the state of both lists. Form 1 has the nodes on which the end of an operation is unknown.
+const form = 1
+
 // Provision is the list that gives an allocation's nodes to its tenant. Each stage goes by the
 // allocation's status, which outlives a lost save: give_nodes_back works only after a failure.
 func (c *Chains) Provision() chain.Chain[Work] {
-	return chain.Chain[Work]{Kind: broker.ProvisionKind, Stages: []stage{
+	return chain.Chain[Work]{Kind: broker.ProvisionKind, Form: form, Stages: []stage{
 		{
 			Name: "install_image", Do: c.in(unprovisioned, c.installImage), Undo: c.cancelProvision, Retry: again,
 			About: about("each node without the image that was asked for: a reimage", "all that is on these nodes", time.Minute),
@@ -82,7 +85,7 @@ func (c *Chains) Provision() chain.Chain[Work] {
 
 // Release is the list that takes an allocation's nodes back.
 func (c *Chains) Release() chain.Chain[Work] {
-	return chain.Chain[Work]{Kind: broker.ReleaseKind, Stages: []stage{
+	return chain.Chain[Work]{Kind: broker.ReleaseKind, Form: form, Stages: []stage{
 		{
 			// It is told and recorded when the operation fails. The next stage judges what that means.
 			Name: "run_end", Do: c.in(releasing, c.runEnd), Undo: c.in(releasing, c.cancelRelease), Optional: true,

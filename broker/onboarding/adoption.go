@@ -72,7 +72,7 @@ func NewAdoption(site broker.Site, profile broker.Profile, sku broker.SKU, req A
 // of a stage, makes a call that changes MAAS.
 func (c *Chains) Adoption() chain.Chain[Onboarding] {
 	return chain.Chain[Onboarding]{
-		Kind: AdoptionKind, Probe: c.Probe, Failing: c.diagnose,
+		Kind: AdoptionKind, Form: form, Probe: c.Probe, Failing: c.diagnose,
 		Stages: append([]stage{c.LoadSite()}, c.classifyFaults([]stage{
 			{Name: "find_in_maas", Do: c.findDeployed, Retry: retries("find_in_maas"), Limit: within(records), About: aboutLook},
 			{Name: "compare_with_sku", Do: c.compareWithSKU, Retry: retries("compare_with_sku"), Limit: within(records), About: aboutLook},

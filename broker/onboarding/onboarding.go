@@ -155,10 +155,13 @@ func New(site broker.Site, profile broker.Profile, sku broker.SKU, req Request) 
 
 type stage = chain.Stage[Onboarding]
 
+// form is the form of the state of both lists. Form 1 has the node's place.
+const form = 1
+
 // Onboarding is the list of stages from a machine's BMC to an active node.
 func (c *Chains) Onboarding() chain.Chain[Onboarding] {
 	return chain.Chain[Onboarding]{
-		Kind: Kind, Probe: c.Probe, Failing: c.diagnose,
+		Kind: Kind, Form: form, Probe: c.Probe, Failing: c.diagnose,
 		Stages: slices.Concat([]stage{c.LoadSite()}, c.classifyFaults([]stage{
 			{Name: "resolve_power_credentials", Do: c.resolvePower, Retry: retries("resolve_power_credentials"), Limit: within(records)},
 			{

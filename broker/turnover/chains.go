@@ -41,8 +41,8 @@ func (c *Chains) Of(m Mode) (chain.Chain[Turnover], bool) {
 	return chain.Chain[Turnover]{}, false
 }
 
-// form is the form of the state of all lists. Form 1 has the image that was asked for.
-const form = 1
+// form is the form of the state of all lists. Form 1 has the image that was asked for, form 2 the node's place.
+const form = 2
 
 // SoftReset cleans a node without a new system.
 func (c *Chains) SoftReset() chain.Chain[Turnover] {

@@ -27,7 +27,7 @@ none. Its first line names the columns, in any order: node, and any of zone, roo
 rack, unit and domain. An empty cell leaves the part as it is.
 
 Selectors name the parts: hostler node list --nodes rack=c07.`,
-		Example: "  hostler node place gpu-07 --rack c07 --unit 12 --domain feed-a\n  hostler node place gpu-07 --zone ''\n" +
+		Example: "  hostler node place gpu-07 --rack c07 --unit 12 --domain feed-a\n  hostler node place gpu-07 --zone=\n" +
 			"  hostler node place --from places.csv --reason 'hall 2 is in use'",
 		Args: func(c *cobra.Command, args []string) error {
 			if file != "" {
