@@ -168,7 +168,8 @@ type AllocationChange struct {
 }
 
 // TransitionAllocation changes an allocation's status, if broker.TransitionAllocation permits the
-// change. An allocation that already has the status keeps it, without an error. Status, claims, usage,
+// change. An allocation that already has the status keeps it, without an error; a release becomes a
+// forced one. Status, claims, usage,
 // event and audit row are one transaction. The time of the status is the clock's at the write, not
 // at the beginning of the transaction, which may have waited. A refusal is audited. Codes:
 // allocation_not_found, transition_refused, certificate_missing, certificate_falls_short,
@@ -178,13 +179,28 @@ func (db *DB) TransitionAllocation(
 ) (a broker.Allocation, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		a, err = allocation(ctx, t, id, t.ForUpdate())
-		if err != nil || a.Status == c.To {
-			return err
+		switch {
+		case err != nil:
+		case a.Status != c.To:
+			a, err = t.transitionAllocation(ctx, actor, a, c)
+		case c.Force && !a.Forced && c.To == broker.AllocationReleasing:
+			a.Forced = true
+			err = t.forceReleasing(ctx, actor, a, c)
 		}
-		a, err = t.transitionAllocation(ctx, actor, a, c)
 		return err
 	})
 	return a, err
+}
+
+// forceReleasing makes a release that is under way a forced one.
+func (t *tx) forceReleasing(ctx context.Context, actor broker.Actor, a broker.Allocation, c AllocationChange) error {
+	if err := t.saveStatus(ctx, a); err != nil {
+		return err
+	}
+	return t.audit(ctx, broker.AuditEntry{
+		Actor: actor.Name, Action: transitionAllocation, Subject: "allocation/" + a.ID, Reason: c.Reason, CorrelationID: c.CorrelationID,
+		Before: small("status", a.Status, "forced", false), After: small("status", a.Status, "forced", true, "owner", c.By),
+	})
 }
 
 // transitionAllocation is TransitionAllocation for an allocation whose row is locked, and that has
@@ -201,7 +217,7 @@ func (t *tx) transitionAllocation(
 		a.Code = c.Code
 	}
 	if c.To == broker.AllocationReleasing {
-		a.Forced = c.Force
+		a.Forced = a.Forced || c.Force
 	}
 	if c.To == broker.AllocationReleased {
 		a.CertificateIDs = c.CertificateIDs

@@ -225,6 +225,37 @@ func allocationAudit(t *testing.T, db *store.DB, allocation string) store.Sealed
 	return rows[0]
 }
 
+// A release that is under way becomes a forced one, once and with an audit row, and stays so when the tenant releases again.
+func TestAReleaseUnderWayIsForced(t *testing.T) {
+	for _, engine := range storetest.Engines {
+		t.Run(engine, func(t *testing.T) {
+			db := storetest.Open(t, engine, ticking())
+			offered(t, db, "h100")
+			stock(t, db, "h100", "dc1", 1)
+			a := walk(t, db, must(asks(db, "a-1", "h100", 1))(t), waysTo[broker.AllocationReleasing]...)
+			events := len(must(store.OutboxTypes(ctx, db))(t))
+			force := store.AllocationChange{To: broker.AllocationReleasing, By: broker.AllocationAdmin, Reason: "the rack is sold", Force: true}
+			for range 2 {
+				got := must(db.TransitionAllocation(ctx, admin, a.ID, force))(t)
+				if kept := must(db.Allocation(ctx, a.ID))(t); !got.Forced || asJSON(kept) != asJSON(got) || !got.ReleasingAt.Equal(a.ReleasingAt) {
+					t.Errorf("it is %s, and kept is %s", asJSON(got), asJSON(kept))
+				}
+			}
+			rows := must(db.ListAudit(ctx, store.AuditFilter{Subject: "allocation/" + a.ID, Newest: true, Limit: 2}))(t)
+			if string(rows[0].After) == string(rows[1].After) || rows[0].Reason != force.Reason || !strings.Contains(string(rows[0].After), `"forced":true`) {
+				t.Errorf("the audit log has %s and %s", rows[0].After, rows[1].After)
+			}
+			if told := must(store.OutboxTypes(ctx, db))(t)[events:]; len(told) > 0 {
+				t.Errorf("told were %q", told)
+			}
+			must(db.TransitionAllocation(ctx, admin, a.ID, toReleaseFailed))(t)
+			if again := must(db.TransitionAllocation(ctx, admin, a.ID, toReleasing))(t); !again.Forced {
+				t.Error("a tenant's release has taken the force back")
+			}
+		})
+	}
+}
+
 // A release ends with a certificate for each node, of a turnover after the release began.
 func TestAnAllocationIsReleasedByTheCertificatesOfItsNodesAlone(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {

@@ -12,9 +12,10 @@ import (
 )
 
 // roomFor refuses an operation with which its kind would work on more allocations of its project at the same time than
-// the policy permits.
+// the policy permits. One that the SKU or the project binds to an allocation is never refused: the releases of a project
+// would wait for each other.
 func (t *tx) roomFor(ctx context.Context, o broker.Operation) error {
-	if o.MostRunning == 0 {
+	if o.MostRunning == 0 || o.Trigger.Bound() {
 		return nil
 	}
 	name, _, _ := strings.Cut(o.Operation, "@")

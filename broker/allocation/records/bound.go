@@ -51,7 +51,7 @@ func (r *Records) Left(ctx context.Context, a broker.Allocation, t broker.Operat
 	if err != nil {
 		return l, err
 	}
-	l.Operation, l.Required = &o, b != nil && b.Operation == o.Operation
+	l.Operation, l.Required = &o, b != nil // also if the SKU names another by now: the one that began is retried
 	for _, id := range o.NodeIDs {
 		part, err := r.Operations.PartOf(ctx, o, id)
 		switch {

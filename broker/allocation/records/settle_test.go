@@ -46,6 +46,26 @@ func TestTheOperationOfTheSKUStopsARelease(t *testing.T) {
 	})
 }
 
+// A SKU that names another operation by now does not make the failure of the first good.
+func TestAnotherOperationOfTheSKUMakesNoFailureGood(t *testing.T) {
+	eachSite(t, 1, func(s *site) {
+		s.binds(broker.OperationBindings{OnEnd: bound("demo.end")}, broker.OperationBindings{})
+		s.ask("alc-1", 1)
+		s.settle()
+		s.fails = true
+		s.release("alc-1")
+		s.settle()
+		s.stands("alc-1", broker.AllocationReleaseFailed, allocation.CodeEndOperation)
+		s.binds(broker.OperationBindings{OnEnd: bound("demo.other")}, broker.OperationBindings{})
+		s.release("alc-1")
+		s.settle()
+		s.stands("alc-1", broker.AllocationReleaseFailed, allocation.CodeEndOperation)
+		if all := s.operations(); len(all) != 1 || all[0].Attempt != 2 || strings.Contains(strings.Join(s.asked, " "), "revoke_user") {
+			t.Errorf("%+v, the nodes were asked for %s", all, s.asked)
+		}
+	})
+}
+
 // A node that says nothing of the end of an operation is reimaged, and the turnover says why. Without a machine in MAAS the
 // release waits for a person.
 func TestAnUnknownEndOfAnOperationIsReimaged(t *testing.T) {

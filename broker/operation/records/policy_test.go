@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
 )
 
 // The policy narrows a plan, denies with the level that says so, and is asked again while the task runs.
@@ -38,5 +39,12 @@ func TestAPolicyNarrowsAndDeniesOperations(t *testing.T) {
 		set(at, broker.OperationOverlay{AllowedTargetKinds: []string{"node"}})
 		_, err = s.begin(other)
 		s.refused(err, "target_kind_denied")
+		set(at, broker.OperationOverlay{AllowedTargetKinds: []string{"allocation"}})
+		s.begun(s.onLab())
+		// What is bound to the end of an allocation waits for no other operation: its release would wait, too.
+		other.Trigger = broker.TriggerEnd
+		other.Allocation, err = s.db.TransitionAllocation(s.Context(), ada, "alc-3", store.AllocationChange{To: broker.AllocationReleasing, By: broker.AllocationAdmin})
+		s.ok(err)
+		s.begun(other)
 	})
 }
