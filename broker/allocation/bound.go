@@ -16,30 +16,33 @@ func (c *Chains) runBegin(ctx context.Context, r *run, a broker.Allocation) erro
 // runEnd has the operation run that the SKU or the project names for the end of an allocation: before the account ends
 // on any node, so not beside a turnover. A release that is tried again tries a failed operation again.
 func (c *Chains) runEnd(ctx context.Context, r *run, a broker.Allocation) error {
-	wish, err := c.endWish(ctx, r, a)
+	kept, err := c.kept(ctx, r, a)
 	if err != nil {
 		return err
+	}
+	wish := Wish{}
+	if len(kept) == len(r.State.NodeIDs) {
+		wish = Wish{Begin: true, Again: r.RequestedAt}
 	}
 	return c.runBound(ctx, r, a, broker.TriggerEnd, wish)
 }
 
-// endWish says whether the operation of the end may begin.
-func (c *Chains) endWish(ctx context.Context, r *run, a broker.Allocation) (Wish, error) {
-	wish := Wish{Begin: true, Again: r.RequestedAt}
+// kept returns the nodes on which the account lives and no turnover runs.
+func (c *Chains) kept(ctx context.Context, r *run, a broker.Allocation) (ids []string, err error) {
 	holders, err := c.holders(ctx, r)
 	if err != nil {
-		return wish, err
+		return nil, err
 	}
 	for _, id := range r.State.NodeIDs {
 		account, err := c.Records.Account(ctx, a, id)
 		if err != nil {
-			return wish, failed(err)
+			return nil, failed(err)
 		}
-		if h := holders[id]; account != AccountLives || h != nil && turnsOver(h) {
-			wish = Wish{}
+		if h := holders[id]; account == AccountLives && (h == nil || !turnsOver(h)) {
+			ids = append(ids, id)
 		}
 	}
-	return wish, nil
+	return ids, nil
 }
 
 // runBound waits for the operation, but not for ever: for its deadline, and for as long as silent nodes are waited for

@@ -14,8 +14,8 @@ type Left struct {
 	Operation *broker.Operation // nil: none has begun
 	// Required: the SKU names the operation, and what follows needs its success.
 	Required bool
-	// Failed are the nodes that have not done their part. Silent are those that never fetched their task until the
-	// operation was given up, and Running those on which it may still run.
+	// Failed are the nodes that have not done their part. Silent are those that never fetched their task and
+	// are offline now, and Running those on which it may still run.
 	Failed, Silent, Running []string
 }
 
@@ -58,22 +58,23 @@ func (c *Chains) settled(ctx context.Context, r *run, a broker.Allocation, t bro
 // the release go on without it by force. A node that is reimaged needs neither. The operation that a project names is its
 // own matter: it keeps no node from the platform.
 func (c *Chains) settleEnd(ctx context.Context, r *run, a broker.Allocation) error {
-	wish, err := c.endWish(ctx, r, a)
+	kept, err := c.kept(ctx, r, a)
 	if err != nil {
 		return err
 	}
 	left, err := c.settled(ctx, r, a, broker.TriggerEnd)
+	unended := slices.DeleteFunc(left.Failed, func(id string) bool { return !slices.Contains(kept, id) })
 	switch {
 	case err != nil:
 		return err
-	case left.Required && len(left.Failed) > 0 && wish.Begin && !a.Forced:
+	case left.Required && len(unended) > 0 && !a.Forced:
 		what := "it could not begin"
 		if o := left.Operation; o != nil {
 			what = "operation " + o.ID + " (" + o.Operation + ") is " + string(o.Status) + " " + o.Code
 		}
 		return chain.Fail(unmet, "what the SKU names for the end of an allocation must end well before the accounts end, and on %s it did not: %s "+
 			"(repair it and release allocation %s again, which tries it again; hostler allocation force-release goes on without it)",
-			strings.Join(left.Failed, ", "), what, a.ID).With(CodeEndOperation, map[string]any{"node_ids": left.Failed})
+			strings.Join(unended, ", "), what, a.ID).With(CodeEndOperation, map[string]any{"node_ids": unended})
 	case len(r.State.Unended) > 0:
 		r.Note(map[string]any{"node_ids": r.State.Unended}, "the end of operation %s on %s is unknown after %s: the node is reimaged, which ends it in any case",
 			left.Operation.ID, strings.Join(r.State.Unended, ", "), silence)

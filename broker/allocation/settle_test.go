@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/turnover/turnovertest"
 )
 
 // operated are the operations, revokes, turnovers and reimages of a world, in their order.
@@ -115,4 +116,25 @@ func TestASilentNodeNeedsNoOperationOfTheEnd(t *testing.T) {
 	if got := w.operated(); got != "op-1-end#1 op-1-end given up reimage" {
 		t.Errorf("it went %s", got)
 	}
+}
+
+// A node that has lost the account, because somebody removed it or turned it over, frees no other node from the operation
+// of the SKU: it can no longer begin, and a person lets the release go on.
+func TestALostNodeFreesNoOtherFromTheOperation(t *testing.T) {
+	w := newWorld(t)
+	w.required = true
+	a := w.ask("alc-1", 2)
+	w.settle()
+	w.bound[broker.TriggerEnd] = broker.OperationSucceeded
+	w.book.Change(a.NodeIDs[0], func(m *turnovertest.Machine) { m.Users = nil })
+	w.move("alc-1", broker.AllocationReleasing, broker.AllocationUser)
+	w.settle()
+	w.stands("alc-1", broker.AllocationReleaseFailed, "end_operation_failed")
+	if got := w.operated(); got != "" {
+		t.Errorf("it went %s", got)
+	}
+	a.Forced = true
+	w.move("alc-1", broker.AllocationReleasing, broker.AllocationAdmin)
+	w.settle()
+	w.stands("alc-1", broker.AllocationReleased, "")
 }

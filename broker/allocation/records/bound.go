@@ -60,13 +60,19 @@ func (r *Records) Left(ctx context.Context, a broker.Allocation, t broker.Operat
 		case part == operation.PartDone:
 		case part == operation.PartRuns || !o.Status.Ended(): // its run may still ask the node
 			l.Running = append(l.Running, id)
-		case part == operation.PartUnread && o.CanceledBy == broker.System.Name: // it was given up
+		case part == operation.PartUnread && r.silent(ctx, id):
 			l.Silent = append(l.Silent, id)
 		default:
 			l.Failed = append(l.Failed, id)
 		}
 	}
 	return l, nil
+}
+
+// silent reports whether a node is not heard of. One that cannot be read counts as heard: it has not done its part.
+func (r *Records) silent(ctx context.Context, nodeID string) bool {
+	n, err := r.DB.Node(ctx, nodeID)
+	return err == nil && n.Status == broker.Offline
 }
 
 // begin begins the operation that the SKU names, or else the project.

@@ -122,12 +122,12 @@ func (s *simulation) releases() {
 		}
 	}
 	if len(may) > 0 {
-		s.release(pick(s, may...), pick(s, broker.AllocationUser, broker.AllocationBilling, broker.AllocationAdmin))
+		s.release(pick(s, may...), pick(s, broker.AllocationUser, broker.AllocationBilling, broker.AllocationAdmin), false)
 	}
 }
 
-func (s *simulation) release(c *claim, by broker.AllocationOwner) {
-	_, err := s.db.TransitionAllocation(ctx, ada, c.id, store.AllocationChange{To: broker.AllocationReleasing, By: by, Reason: "done"})
+func (s *simulation) release(c *claim, by broker.AllocationOwner, force bool) {
+	_, err := s.db.TransitionAllocation(ctx, ada, c.id, store.AllocationChange{To: broker.AllocationReleasing, By: by, Reason: "done", Force: force})
 	s.say("%s releases %s, which is %s: %v", by, c.id, c.status, err)
 	if s.may(err) && by == broker.AllocationAdmin {
 		s.counts["forced releases"]++

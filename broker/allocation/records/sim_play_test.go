@@ -35,7 +35,7 @@ func (s *simulation) repairs(round int) (nothing bool) {
 	nothing = true
 	for _, id := range s.ids {
 		if c := s.known[id]; c.status == broker.AllocationActive || c.status == broker.AllocationReleaseFailed && !s.lost(c) {
-			s.release(c, broker.AllocationAdmin)
+			s.release(c, broker.AllocationAdmin, round > 0) // what the SKU names for the end may be past its time
 			nothing = false
 		}
 	}
