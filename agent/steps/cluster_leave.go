@@ -45,8 +45,12 @@ func leave(ctx context.Context, s *Step) (Proof, error) {
 // letGo returns when the cluster says that it has no such node. Where the node itself has to tell the
 // cluster to give it no further work, it does so once for each id that the cluster has of it.
 func letGo(ctx context.Context, s *Step, on clusterNode) (cut cutOff, err error) {
-	if raw, err := s.Checkpoint.Load(); err != nil || raw != nil && json.Unmarshal(raw, &cut) != nil {
+	raw, err := s.Checkpoint.Load()
+	if err != nil {
 		return cut, err
+	}
+	if raw != nil && (json.Unmarshal(raw, &cut) != nil || len(cut.Names) > maxCutNames) {
+		cut = cutOff{} // it cannot be read: the names are in the audit log, and the cluster is asked all the same
 	}
 	told := ""
 	for {

@@ -112,6 +112,23 @@ func TestANodeWithWorkDoesNotLeave(t *testing.T) {
 	}
 }
 
+// A checkpoint that cannot be read says nothing of the cluster: it is asked as before.
+func TestALeaveAsksTheClusterWhateverItsCheckpointHas(t *testing.T) {
+	needsRoot(t)
+	for _, state := range []string{"", "{", `[]`, `{"names":"x"}`, `{"names":["1","2","3","4","5","6","7","8","9"]}`} {
+		s, dir, units := leaving(t, `{"state":"draining","words":"x","cut":["a"]}`)
+		s.Checkpoint = &notes{state: []byte(state)}
+		synctest.Test(t, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			if _, err := kinds["cluster.leave"].Do(ctx, s); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("%q: %v", state, err)
+			}
+		})
+		untouched(t, state, dir, units)
+	}
+}
+
 func TestALeaveFails(t *testing.T) {
 	needsRoot(t)
 	s, dir, units := leaving(t, `{"words":"no such node"}`)
