@@ -16,6 +16,10 @@ type ClusterMembership struct {
 	Words string `json:"words"` // the cluster's own
 	// ID is the cluster's own id of the node, where the node needs it to leave: Ray's.
 	ID string `json:"id,omitempty"`
+	// Controller and Node are of the cluster that was asked, and the node's name there, so that a node ends
+	// no membership of another cluster. No controller: none is stored with the cluster, or the broker is older.
+	Controller string `json:"controller,omitempty"`
+	Node       string `json:"node,omitempty"`
 	// Cut names work that the last order to the cluster has cut off, such as pods.
 	Cut []string `json:"cut,omitempty"`
 }

@@ -28,15 +28,17 @@ type clusterNode struct {
 	join func(ctx context.Context, s *Step, c *taskcatalog.ClusterJoin) (Proof, error)
 	// drain has the node itself tell the cluster to give it no further work; nil: the broker does that.
 	drain func(ctx context.Context, s *Step, id string) error
+	// has returns the membership that the node has, of whatever cluster.
+	has func(ctx context.Context, s *Step) (held, error)
 	// end ends the program and removes what join put in place. It returns what then holds, for people.
 	end func(ctx context.Context, s *Step) (string, error)
 }
 
 // clusterNodes has a line and a file each kind of cluster.
 var clusterNodes = map[string]clusterNode{
-	"k8s":   {program: "kubelet", look: lookK8s, join: joinK8s, end: endK8s},
-	"ray":   {program: "Ray", environment: true, look: lookRay, join: joinRay, drain: drainRay, end: endRay},
-	"slurm": {program: "slurmd", look: lookSlurm, join: joinSlurm, end: endSlurm},
+	"k8s":   {program: "kubelet", look: lookK8s, join: joinK8s, has: heldK8s, end: endK8s},
+	"ray":   {program: "Ray", environment: true, look: lookRay, join: joinRay, drain: drainRay, has: heldRay, end: endRay},
+	"slurm": {program: "slurmd", look: lookSlurm, join: joinSlurm, has: heldSlurm, end: endSlurm},
 }
 
 // joinNode is the form of a node's name in a cluster: nothing that a file of a unit would expand, quote

@@ -71,11 +71,31 @@ func lookK8s(ctx context.Context, s *Step) (Proof, bool, error) {
 	}
 	// kubelet keeps its certificates under names of their own, and links to the present one.
 	cert, err := s.Host.Machine.ReadFile(kubeletCert, maxKubernetesFile)
-	if err != nil || !certifies(cert, was.Node) {
+	if err != nil || certified(cert) != was.Node {
 		return Proof{}, false, absent(err)
 	}
 	state, err := s.Host.Systemd.State(ctx, kubeletUnit)
 	return Proof{Message: kubeletUnit + " is " + state.Active}, err == nil && state.Active == "active", err
+}
+
+// heldK8s returns the membership that kubelet has. One that kubeadm has only begun has no file of kubelet's,
+// and counts for nothing.
+func heldK8s(ctx context.Context, s *Step) (held, error) {
+	if err := kubeadmAtRest(ctx, s); err != nil {
+		return held{}, err
+	}
+	at := path.Join(kubernetesRoot, kubeletConf)
+	conf, err := s.Host.Machine.ReadStrict(at, maxKubernetesFile)
+	if err != nil {
+		return held{}, absent(err)
+	}
+	has := held{file: at}
+	if server, https := strings.CutPrefix(only(conf, "server"), "https://"); https {
+		has.controller = server
+	}
+	cert, err := s.Host.Machine.ReadFile(kubeletCert, maxKubernetesFile)
+	has.node = certified(cert)
+	return has, absent(err)
 }
 
 // only returns the value of a key of a kubeconfig that kubelet wrote; empty: it is there not once.
@@ -91,18 +111,22 @@ func only(conf []byte, key string) (value string) {
 	return value
 }
 
-// certifies reports whether a file has a certificate of the node.
-func certifies(file []byte, node string) bool {
+// certified returns the node that a file has a certificate of; empty: it has none of a node.
+func certified(file []byte) string {
 	for {
 		var block *pem.Block
 		if block, file = pem.Decode(file); block == nil {
-			return false
+			return ""
 		}
 		if block.Type != "CERTIFICATE" {
 			continue
 		}
 		cert, err := x509.ParseCertificate(block.Bytes)
-		return err == nil && cert.Subject.CommonName == "system:node:"+node
+		if err != nil {
+			return ""
+		}
+		node, _ := strings.CutPrefix(cert.Subject.CommonName, "system:node:")
+		return node
 	}
 }
 

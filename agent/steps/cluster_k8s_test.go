@@ -296,7 +296,7 @@ func leavingK8s(t *testing.T, answers ...string) (*Step, string, *kubeadm) {
 		if len(answers) > 1 {
 			answers = answers[1:]
 		}
-		return []byte(answer), nil
+		return ofController(answer, "api.example:6443"), nil
 	}
 	return s, dir, k
 }

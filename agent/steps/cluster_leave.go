@@ -42,7 +42,8 @@ func leave(ctx context.Context, s *Step) (Proof, error) {
 	return Proof{Message: clusterSays(s, is) + "; " + ended + cut.says()}, nil
 }
 
-// letGo returns when the cluster says that it has no such node. Where the node itself has to tell the
+// letGo returns when the cluster says that it has no such node, and the node has no membership of another
+// cluster. Where the node itself has to tell the
 // cluster to give it no further work, it does so once for each id that the cluster has of it.
 func letGo(ctx context.Context, s *Step, on clusterNode) (cut cutOff, err error) {
 	raw, err := s.Checkpoint.Load()
@@ -58,11 +59,18 @@ func letGo(ctx context.Context, s *Step, on clusterNode) (cut cutOff, err error)
 		if err == nil {
 			err = cut.add(s, is.Cut)
 		}
-		if err != nil || is.State == taskcatalog.ClusterAbsent {
+		if err != nil {
 			return cut, err
 		}
+		if is.State == taskcatalog.ClusterAbsent {
+			return cut, ownMembership(ctx, s, on, is)
+		}
 		if on.drain != nil && is.State == taskcatalog.ClusterMember && (told == "" || is.ID != told) {
-			if err := on.drain(ctx, s, is.ID); err != nil {
+			err := ownMembership(ctx, s, on, is)
+			if err == nil {
+				err = on.drain(ctx, s, is.ID)
+			}
+			if err != nil {
 				return cut, err
 			}
 			told = is.ID

@@ -37,9 +37,17 @@ func leaving(t *testing.T, answers ...string) (s *Step, dir string, units *hostt
 		if len(answers) > 1 {
 			answers = answers[1:]
 		}
-		return []byte(answer), nil
+		return ofController(answer, aJoin.Controller), nil
 	}
 	return s, dir, units
+}
+
+// ofController is an answer about a cluster with a controller, unless it names one itself.
+func ofController(answer, controller string) []byte {
+	if strings.Contains(answer, `"controller"`) {
+		return []byte(answer)
+	}
+	return []byte(strings.Replace(answer, `"words"`, `"controller":"`+controller+`","node":"gpu-7","words"`, 1))
 }
 
 var joinedFiles = []string{"etc/munge/munge.key", "etc/systemd/system/slurmd.service.d/50-hostler.conf"}

@@ -46,6 +46,11 @@ func (j joinedRay) files() []placed {
 	}
 }
 
+// heldRay returns the membership that the unit has.
+func heldRay(_ context.Context, s *Step) (held, error) {
+	return heldByUnit(s, rayUnit, "--address=", "--node-name=")
+}
+
 // lookRay reports whether the token and the units are those that the step put in place, and Ray runs.
 func lookRay(ctx context.Context, s *Step) (Proof, bool, error) {
 	raw, err := s.Checkpoint.Load()
@@ -62,7 +67,8 @@ func lookRay(ctx context.Context, s *Step) (Proof, bool, error) {
 	return Proof{Message: rayUnit + " is " + state.Active}, err == nil && state.Active == "active", err
 }
 
-// joinRay puts the token and the units in place, and starts Ray as a node of the head.
+// joinRay puts the token and the units in place, and starts Ray as a node of the head. A node of
+// another head is left alone.
 func joinRay(ctx context.Context, s *Step, c *taskcatalog.ClusterJoin) (Proof, error) {
 	groups, err := deviceGroups(s)
 	if err != nil {
@@ -70,6 +76,9 @@ func joinRay(ctx context.Context, s *Step, c *taskcatalog.ClusterJoin) (Proof, e
 	}
 	environment, labels := s.Args.Text("environment"), s.Args.Texts("labels")
 	if err := checkRay(c, environment, labels); err != nil {
+		return Proof{}, err
+	}
+	if err := noOther(ctx, s, heldRay, c, "ray.node.leave"); err != nil {
 		return Proof{}, err
 	}
 	unit, drain := rayService(c, environment, labels, groups), rayDrainService(c, environment)

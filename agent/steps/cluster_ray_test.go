@@ -213,7 +213,7 @@ func leavingRay(t *testing.T, answers ...string) (s *Step, dir string, units *ho
 		if len(answers) > 1 {
 			answers = answers[1:]
 		}
-		return []byte(answer), nil
+		return ofController(answer, rayJoin.Controller), nil
 	}
 	return s, dir, units
 }

@@ -40,6 +40,11 @@ type joined struct {
 	Unit string `json:"unit"`
 }
 
+// heldSlurm returns the membership that the unit's file has.
+func heldSlurm(_ context.Context, s *Step) (held, error) {
+	return heldByUnit(s, joinDropIn, "--conf-server ", "-N ")
+}
+
 // lookSlurm reports whether the key and the unit's file are those that the step put in place, and
 // slurmd runs.
 func lookSlurm(ctx context.Context, s *Step) (Proof, bool, error) {
@@ -69,16 +74,16 @@ func lookSlurm(ctx context.Context, s *Step) (Proof, bool, error) {
 }
 
 // joinSlurm puts the key and the unit's file in place, and starts slurmd as a dynamic node that fetches
-// its configuration from the controller.
+// its configuration from the controller. A node of another controller is left alone.
 func joinSlurm(ctx context.Context, s *Step, c *taskcatalog.ClusterJoin) (Proof, error) {
-	if err := place(s, c); err != nil {
+	if err := place(ctx, s, c); err != nil {
 		return Proof{}, err
 	}
 	return startSlurm(ctx, s)
 }
 
 // place writes the files, and keeps their digests.
-func place(s *Step, c *taskcatalog.ClusterJoin) error {
+func place(ctx context.Context, s *Step, c *taskcatalog.ClusterJoin) error {
 	at, known := joinKeys[c.Auth]
 	unit, err := unitFile(c, s.Args.Texts("labels"))
 	switch {
@@ -86,6 +91,9 @@ func place(s *Step, c *taskcatalog.ClusterJoin) error {
 		return err
 	case !known || len(c.Key) == 0:
 		return taskcatalog.Errorf(taskcatalog.CodePlanInvalid, "cannot join: this agent does not know the way to authenticate, or has no key")
+	}
+	if err := noOther(ctx, s, heldSlurm, c, "slurm.node.leave"); err != nil {
+		return err
 	}
 	uid, gid, err := ownerOf(s, at.owner)
 	if err != nil {

@@ -96,7 +96,7 @@ func TestWhatIsCutOffIsTold(t *testing.T) {
 	order := strings.TrimSuffix(drained, ":") + " by force after 1m30s:"
 	s.fake.after = map[string]Membership{order: {State: Draining, Words: "x", Cut: []string{"team/db-0"}}}
 	got, err := s.ask(t, "cluster_leave", "leave")
-	if err != nil || got.Secret != `{"state":"draining","words":"x","cut":["team/db-0"]}` || !strings.HasSuffix(got.Opens, "; cut off: team/db-0") {
+	if err != nil || got.Secret != `{"state":"draining","words":"x","controller":"ctl:6817","node":"gpu-7","cut":["team/db-0"]}` || !strings.HasSuffix(got.Opens, "; cut off: team/db-0") {
 		t.Errorf("%+v %v, asked %v", got, err, s.fake.asked)
 	}
 }

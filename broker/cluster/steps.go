@@ -110,7 +110,9 @@ func (s *Steps) answer(
 		if len(is.Cut) > 0 {
 			made.Opens += "; cut off: " + strings.Join(is.Cut, ", ")
 		}
-		answer = taskcatalog.ClusterMembership{State: string(is.State), Words: is.Words, ID: is.ID, Cut: is.Cut}
+		answer = taskcatalog.ClusterMembership{
+			State: string(is.State), Words: is.Words, ID: is.ID, Controller: c.Controller, Node: node, Cut: is.Cut,
+		}
 	}
 	raw, err := json.Marshal(answer)
 	made.Secret = string(raw)

@@ -138,7 +138,7 @@ func TestAStepIsAnsweredByTheCluster(t *testing.T) {
 	s.fake.is = Membership{State: Member, Words: "IDLE"}
 	got, err = s.ask(t, "cluster_membership", "verify")
 	var is taskcatalog.ClusterMembership
-	if err != nil || json.Unmarshal([]byte(got.Secret), &is) != nil || is.State != "member" || is.Words != "IDLE" || strings.Contains(got.Secret, "planted") {
+	if err != nil || json.Unmarshal([]byte(got.Secret), &is) != nil || is.State != "member" || is.Words != "IDLE" || is.Controller != "ctl:6817" || is.Node != "gpu-7" || strings.Contains(got.Secret, "planted") {
 		t.Errorf("%+v %v", got, err)
 	}
 	if strings.Join(s.fake.asked, ", ") != "look gpu-7, join gpu-7, look gpu-7, joined gpu-7" {
