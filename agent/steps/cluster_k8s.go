@@ -224,6 +224,21 @@ func leftK8s(s *Step) (left []string, err error) {
 	return left, nil
 }
 
+// leftToEnd are those files, and every certificate that kubelet has had of a cluster.
+func leftToEnd(s *Step) ([]string, error) {
+	left, err := leftK8s(s)
+	if err != nil {
+		return nil, err
+	}
+	names, err := s.Host.Machine.Names(path.Dir(kubeletCert))
+	for _, name := range names {
+		if strings.HasPrefix(name, "kubelet-client") {
+			left = append(left, path.Join(path.Dir(kubeletCert), name))
+		}
+	}
+	return left, err
+}
+
 // runJoin runs kubeadm join. The token stands in a file of root's in memory while it runs, and kubeadm's
 // own copy goes with it.
 func runJoin(ctx context.Context, s *Step, c *taskcatalog.ClusterJoin, labels []string) (err error) {
@@ -325,7 +340,7 @@ func endK8s(ctx context.Context, s *Step) (string, error) {
 	if err := kubeadmAtRest(ctx, s); err != nil {
 		return "", err
 	}
-	left, err := leftK8s(s)
+	left, err := leftToEnd(s)
 	if err == nil && len(left) > 0 {
 		err = runKubeadm(ctx, s, "kubeadm_reset")
 	}
@@ -335,10 +350,7 @@ func endK8s(ctx context.Context, s *Step) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	left, err = leftK8s(s)
-	if _, there := s.Host.Machine.Lstat(kubeletCert); there == nil {
-		left = append(left, kubeletCert)
-	}
+	left, err = leftToEnd(s)
 	if err == nil && len(left) > 0 {
 		err = taskcatalog.Errorf(CodeKubeadmFailed, "kubeadm reset ended well, and %s is still there (log: %s)", left[0], kubeadmLog)
 	}

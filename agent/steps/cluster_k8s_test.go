@@ -343,12 +343,32 @@ func TestALeaveOfKubernetesFails(t *testing.T) {
 			k.run = func(string) (int, error) { return 1, nil }
 		}, CodeKubeadmFailed},
 		"a reset that does nothing": {func(_ string, k *kubeadm) { k.run = func(string) (int, error) { return 0, nil } }, CodeKubeadmFailed},
-		"a kubelet that goes on":    {func(_ string, k *kubeadm) { k.Obeys = false; k.run = func(string) (int, error) { return 0, nil } }, CodeUnitState},
+		"a reset that leaves an old certificate": {func(dir string, k *kubeadm) {
+			k.run = func(string) (int, error) {
+				noKubelet(dir)
+				hosttest.Put(t, dir, "var/lib/kubelet/pki/kubelet-client-2025.pem", "x")
+				return 0, nil
+			}
+		}, CodeKubeadmFailed},
+		"certificates that cannot be listed": {func(dir string, k *kubeadm) {
+			k.run = func(string) (int, error) {
+				noKubelet(dir)
+				hosttest.OK(t, os.Symlink("kubelet", filepath.Join(dir, "var/lib/kubelet")))
+				return 0, nil
+			}
+		}, ""},
+		"a kubelet that goes on": {func(_ string, k *kubeadm) { k.Obeys = false; k.run = func(string) (int, error) { return 0, nil } }, CodeUnitState},
 	} {
 		s, dir, k := leavingK8s(t, isAbsent)
 		row.change(dir, k)
-		if _, err := do(t, s); taskcatalog.CodeOf(err, "") != row.code {
+		if _, err := do(t, s); err == nil || taskcatalog.CodeOf(err, "") != row.code {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+	// A certificate alone is reset as well.
+	s, dir, k := leavingK8s(t, isAbsent)
+	hosttest.OK(t, os.RemoveAll(filepath.Join(dir, "etc/kubernetes")))
+	if _, err := do(t, s); err != nil || len(k.ran) != 1 {
+		t.Errorf("a certificate alone: %v, ran %q", err, k.ran)
 	}
 }
