@@ -26,6 +26,8 @@ type clusterNode struct {
 	// look reports whether what join put in place is there, and the program runs.
 	look func(ctx context.Context, s *Step) (Proof, bool, error)
 	join func(ctx context.Context, s *Step, c *taskcatalog.ClusterJoin) (Proof, error)
+	// settle does what a join that was cut off has not done, although look finds it done; nil: there is nothing.
+	settle func(ctx context.Context, s *Step) error
 	// drain has the node itself tell the cluster to give it no further work; nil: the broker does that.
 	drain func(ctx context.Context, s *Step, id string) error
 	// has returns the membership that the node has, of whatever cluster.
@@ -36,7 +38,7 @@ type clusterNode struct {
 
 // clusterNodes has a line and a file each kind of cluster.
 var clusterNodes = map[string]clusterNode{
-	"k8s":   {program: "kubelet", look: lookK8s, join: joinK8s, has: heldK8s, end: endK8s},
+	"k8s":   {program: "kubelet", look: lookK8s, join: joinK8s, settle: settleK8s, has: heldK8s, end: endK8s},
 	"ray":   {program: "Ray", environment: true, look: lookRay, join: joinRay, drain: drainRay, has: heldRay, end: endRay},
 	"slurm": {program: "slurmd", look: lookSlurm, join: joinSlurm, has: heldSlurm, end: endSlurm},
 }

@@ -54,11 +54,15 @@ type joinedK8s struct {
 }
 
 // lookK8s reports whether kubelet runs with the files of the membership that the step has begun: kubelet
-// writes them when the cluster has given it a certificate of the node's name.
+// writes them when the cluster has given it a certificate of the node's name. It waits for a kubeadm that
+// still runs.
 func lookK8s(ctx context.Context, s *Step) (Proof, bool, error) {
 	raw, err := s.Checkpoint.Load()
 	var was joinedK8s
 	if err != nil || raw == nil || json.Unmarshal(raw, &was) != nil {
+		return Proof{}, false, err
+	}
+	if err := kubeadmAtRest(ctx, s); err != nil {
 		return Proof{}, false, err
 	}
 	conf, err := s.Host.Machine.ReadStrict(path.Join(kubernetesRoot, kubeletConf), maxKubernetesFile)
@@ -96,6 +100,19 @@ func heldK8s(ctx context.Context, s *Step) (held, error) {
 	cert, err := s.Host.Machine.ReadFile(kubeletCert, maxKubernetesFile)
 	has.node = certified(cert)
 	return has, absent(err)
+}
+
+// settleK8s does what a join that was cut off while kubeadm ran has not done, once kubelet has a membership:
+// a look that finds the join done changes nothing.
+func settleK8s(ctx context.Context, s *Step) error {
+	has, err := heldK8s(ctx, s)
+	if err != nil || has.file == "" {
+		return err
+	}
+	if err := dropTokens(s); err != nil {
+		return err
+	}
+	return s.Host.Systemd.Enable(ctx, kubeletUnit)
 }
 
 // only returns the value of a key of a kubeconfig that kubelet wrote; empty: it is there not once.

@@ -282,93 +282,43 @@ func TestAJoinThatWasCutOffBeginsAgain(t *testing.T) {
 	tokenless(t, "a join that was done", dir)
 }
 
-// leavingK8s is a step that leaves, on a node that has joined.
-func leavingK8s(t *testing.T, answers ...string) (*Step, string, *kubeadm) {
-	t.Helper()
+// The token goes also when the agent was killed while kubeadm ran, and the next process finds the join done.
+func TestNoTokenStaysOfAJoinThatWasKilled(t *testing.T) {
+	needsRoot(t)
 	s, dir, k := joiningK8s(t, nil)
 	if _, err := do(t, s); err != nil {
 		t.Fatal(err)
 	}
-	k.ran, k.Asked = nil, nil
-	s = aStep(t, s.Host, "cluster.leave", Args{"cluster": "k8s", "name": "prod"})
-	s.Mint = func(context.Context) ([]byte, error) {
-		answer := answers[0]
-		if len(answers) > 1 {
-			answers = answers[1:]
-		}
-		return ofController(answer, "api.example:6443"), nil
+	for _, file := range tokenFiles {
+		hosttest.Put(t, dir, file, aBootstrapToken)
 	}
-	return s, dir, k
-}
-
-func TestANodeLeavesKubernetes(t *testing.T) {
-	needsRoot(t)
-	const forced = `{"state":"draining","words":"Ready,SchedulingDisabled; pods: 2","cut":["team/db-0","team/bare"]}`
-	s, dir, k := leavingK8s(t, forced, `{"state":"down","words":"x","cut":["team/late"]}`, isAbsent)
-	// The first attempt ends while the node drains; the second one still knows what was cut off.
+	k.Asked, k.Enabled[kubeletUnit] = nil, false
+	delete(s.Args, "credential")
+	k.On[kubeadmUnit] = true
 	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		if _, err := kinds["cluster.leave"].Do(ctx, s); err == nil || len(k.ran) > 0 || !k.On[kubeletUnit] {
-			t.Errorf("%v, ran %q", err, k.ran)
+		if _, done, err := kinds["cluster.join"].Look(ctx, s); done || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("while kubeadm runs: %v %v", done, err)
 		}
 	})
-	synctest.Test(t, func(t *testing.T) {
-		proof, err := do(t, s)
-		want := "cluster prod says absent (no such node); kubelet.service has ended, and no certificate of a cluster is there; cut off: 3 (team/db-0, team/bare, team/late)"
-		if err != nil || proof.Message != want {
-			t.Errorf("%q %v", proof.Message, err)
-		}
-	})
-	if !slices.Equal(k.ran, []string{"hostler-kubeadm.service: /usr/bin/kubeadm reset --force"}) || k.On[kubeletUnit] || k.Enabled[kubeletUnit] {
-		t.Errorf("ran %q, asked %q", k.ran, k.Asked)
+	k.On[kubeadmUnit] = false
+	if !look(t, s) || len(k.Asked) > 0 || hosttest.Read(t, dir, tokenFiles[0]) == "" {
+		t.Errorf("a look changes something, or finds nothing: %q", k.Asked)
 	}
-	tokenless(t, "a leave", dir)
-	// A node that has left leaves again, without kubeadm.
-	hosttest.OK(t, os.Remove(filepath.Join(dir, "usr/bin/kubeadm")))
-	if _, err := do(t, s); err != nil || len(k.ran) != 1 {
-		t.Errorf("once more: %v", err)
+	verify := aStep(t, s.Host, "cluster.verify", Args{"cluster": "k8s", "name": "prod"})
+	verify.Mint = func(context.Context) ([]byte, error) {
+		tokenless(t, "before the cluster is asked", dir)
+		return []byte(`{"state":"member","words":"Ready"}`), nil
 	}
-}
-
-func TestALeaveOfKubernetesFails(t *testing.T) {
-	needsRoot(t)
-	for name, row := range map[string]struct {
-		change func(dir string, k *kubeadm)
-		code   taskcatalog.Code
-	}{
-		"a control plane": {func(dir string, _ *kubeadm) { hosttest.Put(t, dir, "etc/kubernetes/admin.conf", "x") }, CodeOtherMembership},
-		"a reset that fails": {func(dir string, k *kubeadm) {
-			hosttest.Put(t, dir, "var/lib/hostler-agent/kubeadm.log", "no")
-			k.run = func(string) (int, error) { return 1, nil }
-		}, CodeKubeadmFailed},
-		"a reset that does nothing": {func(_ string, k *kubeadm) { k.run = func(string) (int, error) { return 0, nil } }, CodeKubeadmFailed},
-		"a reset that leaves an old certificate": {func(dir string, k *kubeadm) {
-			k.run = func(string) (int, error) {
-				noKubelet(dir)
-				hosttest.Put(t, dir, "var/lib/kubelet/pki/kubelet-client-2025.pem", "x")
-				return 0, nil
-			}
-		}, CodeKubeadmFailed},
-		"certificates that cannot be listed": {func(dir string, k *kubeadm) {
-			k.run = func(string) (int, error) {
-				noKubelet(dir)
-				hosttest.OK(t, os.Symlink("kubelet", filepath.Join(dir, "var/lib/kubelet")))
-				return 0, nil
-			}
-		}, ""},
-		"a kubelet that goes on": {func(_ string, k *kubeadm) { k.Obeys = false; k.run = func(string) (int, error) { return 0, nil } }, CodeUnitState},
-	} {
-		s, dir, k := leavingK8s(t, isAbsent)
-		row.change(dir, k)
-		if _, err := do(t, s); err == nil || taskcatalog.CodeOf(err, "") != row.code {
-			t.Errorf("%s: %v", name, err)
-		}
+	if _, err := do(t, verify); err != nil || !k.Enabled[kubeletUnit] {
+		t.Errorf("%v, asked %q", err, k.Asked)
 	}
-	// A certificate alone is reset as well.
-	s, dir, k := leavingK8s(t, isAbsent)
-	hosttest.OK(t, os.RemoveAll(filepath.Join(dir, "etc/kubernetes")))
-	if _, err := do(t, s); err != nil || len(k.ran) != 1 {
-		t.Errorf("a certificate alone: %v, ran %q", err, k.ran)
+	// A join by hand that has not ended keeps its token.
+	hosttest.OK(t, os.Remove(filepath.Join(dir, "etc/kubernetes/kubelet.conf")))
+	hosttest.Put(t, dir, tokenFiles[2], aBootstrapToken)
+	verify.Mint = func(context.Context) ([]byte, error) { return []byte(`{"state":"absent","words":"x"}`), nil }
+	if _, err := do(t, verify); taskcatalog.CodeOf(err, "") != CodeNotMember || hosttest.Read(t, dir, tokenFiles[2]) == "" {
+		t.Error(err)
 	}
 }

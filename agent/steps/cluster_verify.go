@@ -12,7 +12,13 @@ const CodeNotMember taskcatalog.Code = "not_member"
 
 // verifyMember asks the broker what the cluster itself says of the node. The node proves nothing here:
 // its own word that it has joined counts for nobody. The attempts of the step are the patience.
+// Before, the node ends what its join may have left.
 func verifyMember(ctx context.Context, s *Step) (Proof, error) {
+	if settle := clusterNodes[s.Args.Text("cluster")].settle; settle != nil {
+		if err := settle(ctx, s); err != nil {
+			return Proof{}, err
+		}
+	}
 	is, err := askCluster(ctx, s)
 	if err == nil && is.State != taskcatalog.ClusterMember {
 		err = taskcatalog.Errorf(CodeNotMember, "%s", clusterSays(s, is))
