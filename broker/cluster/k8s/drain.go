@@ -196,14 +196,12 @@ func (e *eviction) evict(ctx context.Context, p *pod) (why string, err error) {
 			return "PodDisruptionBudget " + p.Metadata.Namespace + "/" + m[1] + " keeps pod " + p.name(), nil
 		}
 		return "a PodDisruptionBudget keeps pod " + p.name() + ": " + cause, nil
-	case s.code == http.StatusTooManyRequests:
+	case s.busy():
 		e.busy = true
 		e.keeps("the API server has too many requests")
 		return "", nil
-	case s.code == http.StatusForbidden:
-		return "", e.c.rest.said(s)
 	}
-	return "pod " + p.name() + ": " + s.Message, nil
+	return "pod " + p.name() + ": " + s.words(), nil // such as a denial by a webhook: of this pod alone
 }
 
 func (e *eviction) keeps(why string) {

@@ -81,6 +81,19 @@ func TestWhatKeepsAPodIsNamed(t *testing.T) {
 				return strings.HasSuffix(r.URL.Path, "/eviction")
 			}
 		}, "; pods: 1; the API server has too many requests"},
+		"a busy server in a status": {func(f *apiServer) {
+			f.refuse(http.StatusTooManyRequests, "TooManyRequests", "Too many requests: please try again later", object{"retryAfterSeconds": 1})
+		}, "; pods: 1; the API server has too many requests"},
+		"a webhook": {func(f *apiServer) {
+			f.refuse(http.StatusTooManyRequests, "TooManyRequests", `admission webhook "keep.example" denied the request: too many requests`, nil)
+		}, `; pods: 1; pod team/db-0: admission webhook "keep.example" denied the request: too many requests`},
+		"a webhook without a reason": {func(f *apiServer) {
+			f.refuse(http.StatusTooManyRequests, "", "Too many requests of ours", nil)
+		}, "; pods: 1; pod team/db-0: Too many requests of ours"},
+		"no right": {func(f *apiServer) {
+			f.refuse(http.StatusForbidden, "Forbidden", `pods "db-0" is forbidden: no pods/eviction`, object{"name": "db-0", "kind": "pods"})
+		}, `; pods: 1; pod team/db-0: pods "db-0" is forbidden: no pods/eviction`},
+		"no words": {func(f *apiServer) { f.refuse(http.StatusForbidden, "", "", nil) }, "; pods: 1; pod team/db-0: Forbidden"},
 		"a namespace that ends": {func(f *apiServer) {
 			f.refuse(http.StatusForbidden, "Forbidden", "unable to create new content in namespace team because it is being terminated", object{"causes": []object{{"reason": "NamespaceTerminating"}}})
 		}, "; pods: 1"},
@@ -97,12 +110,31 @@ func TestWhatKeepsAPodIsNamed(t *testing.T) {
 			t.Errorf("%s: the pod went", name)
 		}
 	}
-	f, c := start(t)
-	f.aNode("gpu-7", "True")
-	f.aPod("team/db-0", "gpu-7", "StatefulSet")
-	f.refuse(http.StatusForbidden, "Forbidden", `pods "db-0" is forbidden: User "x" cannot create resource "pods/eviction"`, object{"name": "db-0", "kind": "pods"})
-	if is, err := drain(t, c, now, 0); codeOf(err) != "cluster_refused" || !strings.Contains(err.Error(), "pods/eviction") {
-		t.Errorf("without the right: %+v %v", is, err)
+}
+
+// A pod that a webhook or a right keeps does not keep the others, and force comes to it as to any other.
+func TestADenialIsOfOnePod(t *testing.T) {
+	for _, code := range []int{http.StatusTooManyRequests, http.StatusForbidden} {
+		f, c := start(t)
+		f.aNode("gpu-7", "True")
+		for _, name := range []string{"team/a", "team/b", "team/c"} {
+			f.aPod(name, "gpu-7", "ReplicaSet")
+		}
+		f.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			is := strings.HasSuffix(r.URL.Path, "/a/eviction")
+			if is {
+				fails(w, code, http.StatusText(code), `admission webhook "x" denied the request: no`, nil)
+			}
+			return is
+		}
+		is, err := drain(t, c, now, time.Hour)
+		if err != nil || f.names() != "a" || len(is.Cut) > 0 || !strings.HasSuffix(is.Words, `; pod team/a: admission webhook "x" denied the request: no`) {
+			t.Errorf("%d: %+v %v, %s", code, is, err, f.names())
+		}
+		f.aPod("team/d", "gpu-7", "ReplicaSet")
+		if is, err := drain(t, c, now.Add(time.Hour), time.Hour); err != nil || f.names() != "" || fmt.Sprint(is.Cut) != "[team/a]" {
+			t.Errorf("%d, by force: %+v %v, %s", code, is, err, f.names())
+		}
 	}
 }
 

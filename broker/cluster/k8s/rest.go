@@ -2,8 +2,10 @@ package k8s
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"net/http"
+	"regexp"
 
 	"github.com/go-json-experiment/json"
 
@@ -88,6 +90,19 @@ func (s *status) cause(reason string) (message string, ok bool) {
 	return "", false
 }
 
+// ownLimit is how the API server itself begins to say that it has too many requests. A webhook may deny a
+// request with the same status, in its own words.
+var ownLimit = regexp.MustCompile(`(?i)^(too many requests|the server has received too many requests|storage is \(re\)initializing)|^$`)
+
+// busy reports whether the server has too many requests, as it says in plain text or in a status.
+func (s *status) busy() bool {
+	return s.code == http.StatusTooManyRequests &&
+		(s.Kind == "" || s.Reason == "TooManyRequests" && len(s.Details.Causes) == 0 && ownLimit.MatchString(s.Message))
+}
+
+// words are why a request failed.
+func (s *status) words() string { return cmp.Or(s.Message, s.Reason, http.StatusText(s.code)) }
+
 // ask sends a request. It returns nil and fills want if it went well, and else what the API says of it.
 // Codes: cluster_unreachable, cluster_answer_invalid, cluster_token_refused.
 func (r *rest) ask(ctx context.Context, method, path, contentType string, body, want any) (*status, error) {
@@ -136,11 +151,7 @@ func (r *rest) ask(ctx context.Context, method, path, contentType string, body, 
 
 // said is the error of a request that failed. Code: cluster_refused.
 func (r *rest) said(s *status) error {
-	why := s.Message
-	if why == "" {
-		why = s.Reason
-	}
-	return broker.Errorf(broker.Refused, "cluster_refused", "cluster %s refuses: %s", r.cluster, taskcatalog.Clean(why, 300))
+	return broker.Errorf(broker.Refused, "cluster_refused", "cluster %s refuses: %s", r.cluster, taskcatalog.Clean(s.words(), 300))
 }
 
 // options are the conditions of a deletion.
