@@ -62,8 +62,11 @@ func (c *Cluster) Drain(ctx context.Context, name string, order cluster.DrainOrd
 		return is, nil
 	}
 	e := eviction{c: c, at: order.At, force: order.ForceAfter > 0 && !order.At.Before(since.Add(order.ForceAfter))}
-	if err := e.all(ctx, pods); err != nil {
+	switch err := e.all(ctx, pods); {
+	case err != nil && len(e.cut) == 0:
 		return cluster.Membership{}, err
+	case err != nil: // what was cut off must be told all the same
+		e.blocked = err.Error()
 	}
 	is.Words = taskcatalog.Clean(is.Words+e.words(len(pods)), maxWords)
 	is.Cut = e.cut
@@ -132,14 +135,13 @@ func (e *eviction) all(ctx context.Context, pods []pod) error {
 
 // one evicts a pod, or cuts it off if that is refused and the time is over.
 func (e *eviction) one(ctx context.Context, p *pod, stuck bool) error {
-	bare := !p.controlled()
 	if !stuck {
-		why, err := e.evict(ctx, p)
+		goes, why, err := e.evict(ctx, p)
 		switch {
 		case err != nil || e.busy:
 			return err
 		case why == "":
-			if bare {
+			if goes && !p.controlled() { // nothing starts it again
 				e.cut = append(e.cut, p.name())
 			}
 			return nil
@@ -148,20 +150,38 @@ func (e *eviction) one(ctx context.Context, p *pod, stuck bool) error {
 			return nil
 		}
 	}
-	o := options{Preconditions: preconditions{UID: p.Metadata.UID}}
+	return e.end(ctx, p, stuck)
+}
+
+// end deletes a pod; stuck: without grace. A pod that has gone or is another by now is not cut off.
+func (e *eviction) end(ctx context.Context, p *pod, stuck bool) error {
+	o := options{typed: typed{"v1", "DeleteOptions"}, Preconditions: preconditions{UID: p.Metadata.UID}}
 	if stuck {
 		o.Grace = new(int)
 	}
-	if err := e.c.rest.remove(ctx, p.path(), "pods", p.Metadata.Name, o); err != nil {
+	s, err := e.c.rest.ask(ctx, http.MethodDelete, p.path(), plainJSON, o, &typed{}) // the pod, or a status
+	switch {
+	case err != nil:
 		return err
+	case s == nil:
+		e.cut = append(e.cut, p.name())
+	case s.gone(p):
+	case s.busy():
+		e.isBusy()
+	default:
+		e.keeps("pod " + p.name() + " cannot be deleted: " + s.words())
 	}
-	e.cut = append(e.cut, p.name())
 	return nil
 }
 
-// evict asks for the eviction of a pod, and returns why it is refused; empty: the pod goes. The API server
-// accepts an eviction with 201 and may say in the same answer that it fails.
-func (e *eviction) evict(ctx context.Context, p *pod) (why string, err error) {
+// gone reports whether a refusal says that the pod has gone, or is another by now.
+func (s *status) gone(p *pod) bool {
+	return s.code == http.StatusNotFound && s.about("NotFound", "pods", p.Metadata.Name) || s.code == http.StatusConflict
+}
+
+// evict asks for the eviction of a pod, and returns why it is refused. Neither goes nor why: it ends without
+// this order. The API server accepts an eviction with 201 and may say in the same answer that it fails.
+func (e *eviction) evict(ctx context.Context, p *pod) (goes bool, why string, err error) {
 	type named struct {
 		Name      string `json:"name"`
 		Namespace string `json:"namespace"`
@@ -178,30 +198,34 @@ func (e *eviction) evict(ctx context.Context, p *pod) (why string, err error) {
 	}, &got)
 	switch {
 	case err != nil:
-		return "", err
+		return false, "", err
 	case s == nil && got.Kind == "Status" && got.Status == "Success":
-		return "", nil
+		return true, "", nil
 	case s == nil && (got.Kind != "Status" || got.Status != "Failure"):
-		return "", e.c.rest.http.Invalid("to an eviction is not understood")
+		return false, "", e.c.rest.http.Invalid("to an eviction is not understood")
 	case s == nil:
 		s = &got
 	}
 	_, ending := s.cause("NamespaceTerminating")
 	cause, budgeted := s.cause("DisruptionBudget")
 	switch {
-	case ending, s.code == http.StatusNotFound && s.about("NotFound", "pods", p.Metadata.Name), s.code == http.StatusConflict:
-		return "", nil // it goes, has gone, or is another by now: the next list says which
+	case ending, s.gone(p):
+		return false, "", nil // it goes, has gone, or is another by now: the next list says which
 	case budgeted:
 		if m := budget.FindStringSubmatch(cause); m != nil {
-			return "PodDisruptionBudget " + p.Metadata.Namespace + "/" + m[1] + " keeps pod " + p.name(), nil
+			return false, "PodDisruptionBudget " + p.Metadata.Namespace + "/" + m[1] + " keeps pod " + p.name(), nil
 		}
-		return "a PodDisruptionBudget keeps pod " + p.name() + ": " + cause, nil
+		return false, "a PodDisruptionBudget keeps pod " + p.name() + ": " + cause, nil
 	case s.busy():
-		e.busy = true
-		e.keeps("the API server has too many requests")
-		return "", nil
+		e.isBusy()
+		return false, "", nil
 	}
-	return "pod " + p.name() + ": " + s.words(), nil // such as a denial by a webhook: of this pod alone
+	return false, "pod " + p.name() + ": " + s.words(), nil // such as a denial by a webhook: of this pod alone
+}
+
+func (e *eviction) isBusy() {
+	e.busy = true
+	e.keeps("the API server has too many requests")
 }
 
 func (e *eviction) keeps(why string) {

@@ -184,6 +184,51 @@ func TestForceCutsOffWhatDoesNotGo(t *testing.T) {
 	}
 }
 
+// What was cut off is told although a later request of the same order fails, and only that.
+func TestWhatWasCutOffIsToldWhateverComesLater(t *testing.T) {
+	for name, row := range map[string]struct {
+		method, path string // of the request that is answered otherwise
+		answer       func(w http.ResponseWriter)
+		cut, words   string
+	}{
+		"a broken eviction": {http.MethodPost, "/b/eviction", func(w http.ResponseWriter) { say(w, http.StatusOK, object{"kind": "Pod"}) }, "[team/a]", "cut off: 1; cannot use cluster lab"},
+		"a broken deletion": {http.MethodDelete, "/b", func(w http.ResponseWriter) { _, _ = io.WriteString(w, "x") }, "[team/a]", "cut off: 1; cannot use cluster lab"},
+		"a deletion that is denied": {http.MethodDelete, "/b", func(w http.ResponseWriter) {
+			fails(w, http.StatusForbidden, "Forbidden", "no", nil)
+		}, "[team/a team/c]", "cut off: 2; pod team/b cannot be deleted: no"},
+		"a busy deletion": {http.MethodDelete, "/b", func(w http.ResponseWriter) {
+			http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
+		}, "[team/a]", "cut off: 1; the API server has too many requests"},
+		"a pod that has gone":                   {http.MethodPost, "/b/eviction", func(w http.ResponseWriter) { notFound(w, "pods", "b") }, "[team/a team/c]", "cut off: 2"},
+		"another pod":                           {http.MethodPost, "/b/eviction", func(w http.ResponseWriter) { fails(w, http.StatusConflict, "Conflict", "x", nil) }, "[team/a team/c]", "cut off: 2"},
+		"a pod that has gone from its deletion": {http.MethodDelete, "/b", func(w http.ResponseWriter) { notFound(w, "pods", "b") }, "[team/a team/c]", "cut off: 2"},
+		"another pod to delete":                 {http.MethodDelete, "/b", func(w http.ResponseWriter) { fails(w, http.StatusConflict, "Conflict", "x", nil) }, "[team/a team/c]", "cut off: 2"},
+	} {
+		f, c := start(t)
+		f.aNode("gpu-7", "True")
+		for _, pod := range []string{"team/a", "team/b", "team/c"} {
+			f.aPod(pod, "gpu-7", "")
+		}
+		if row.method == http.MethodDelete {
+			f.budgets["team/b"] = "db"
+		}
+		if _, err := drain(t, c, now, time.Minute); err != nil {
+			t.Fatal(err)
+		}
+		f.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			is := r.Method == row.method && strings.HasSuffix(r.URL.Path, row.path)
+			if is {
+				row.answer(w)
+			}
+			return is
+		}
+		is, err := drain(t, c, now.Add(time.Hour), time.Minute)
+		if err != nil || fmt.Sprint(is.Cut) != row.cut || is.State != cluster.Draining || !strings.Contains(is.Words, row.words) {
+			t.Errorf("%s: %+v %v", name, is, err)
+		}
+	}
+}
+
 // A pod whose kubelet does not end it is deleted without grace, when its own has long ended.
 func TestAPodThatNobodyEndsIsCutOff(t *testing.T) {
 	f, c := start(t)
