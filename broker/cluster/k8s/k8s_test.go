@@ -184,13 +184,16 @@ func TestATokenIsMadeForOneNode(t *testing.T) {
 	}
 	text := fmt.Sprint(made["data"])
 	for key, want := range map[string]string{ // base64, as the API has it
-		"token-id": "", "token-secret": "", "usage-bootstrap-authentication": "dHJ1ZQ==", "usage-bootstrap-signing": "dHJ1ZQ==",
+		"token-id": "", "token-secret": "", "usage-bootstrap-authentication": "dHJ1ZQ==",
 		"expiration":        "MjAyNi0xMS0wMVQxMjoxNTowMFo=",
 		"auth-extra-groups": "c3lzdGVtOmJvb3RzdHJhcHBlcnM6a3ViZWFkbTpkZWZhdWx0LW5vZGUtdG9rZW4=",
 	} {
 		if !strings.Contains(text, key+":"+want) {
 			t.Errorf("%s is not %s: %s", key, want, text)
 		}
+	}
+	if strings.Contains(text, "usage-bootstrap-signing") {
+		t.Errorf("the token has another use: %s", text)
 	}
 
 	// A second join, after a broker that ended or a task that was retried, replaces the token.

@@ -39,7 +39,8 @@ func tokenID(node string) string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:5]))[:6]
 }
 
-// Join implements cluster.Adapter: it has the cluster make a bootstrap token of the node.
+// Join implements cluster.Adapter: it has the cluster make a bootstrap token of the node. The token signs no
+// cluster-info, since kubeadm finds the API server by a file.
 func (c *Cluster) Join(ctx context.Context, node string, until time.Time) (taskcatalog.ClusterJoin, error) {
 	if err := c.named(node); err != nil {
 		return taskcatalog.ClusterJoin{}, err
@@ -51,8 +52,8 @@ func (c *Cluster) Join(ctx context.Context, node string, until time.Time) (taskc
 	id, key := tokenID(node), strings.ToLower(rand.Text())[:16]
 	want := secret{typed: typed{"v1", "Secret"}, Type: tokenType, Data: map[string][]byte{
 		"token-id": []byte(id), "token-secret": []byte(key), "expiration": []byte(until.UTC().Format(time.RFC3339)),
-		"usage-bootstrap-authentication": []byte("true"), "usage-bootstrap-signing": []byte("true"),
-		"auth-extra-groups": []byte(tokenGroup), "description": []byte("hostler: node " + node + " joins once"),
+		"usage-bootstrap-authentication": []byte("true"), "auth-extra-groups": []byte(tokenGroup),
+		"description": []byte("hostler: node " + node + " joins once"),
 	}}
 	want.Metadata.Name, want.Metadata.Namespace = tokenPrefix+id, "kube-system"
 	if err := c.makeToken(ctx, node, want); err != nil {
