@@ -216,7 +216,8 @@ func (p *placement) judge(
 	fleet, err := handouts(ctx, p, nodesWith(ids), p.clock())
 	if err == nil {
 		unjudged := stale(fleet)
-		err = judgeFiles(ctx, p, p.judges(), unjudged[:min(len(unjudged), p.reads)])
+		spare := max(p.reads-p.n.Nodes, 0) // the chosen nodes are judged again with their locks
+		err = judgeFiles(ctx, p, p.judges(), unjudged[:min(len(unjudged), spare)])
 	}
 	fit := map[string]bool{}
 	for _, f := range fleet {

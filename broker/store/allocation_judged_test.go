@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
 )
@@ -42,6 +43,28 @@ func TestAPlacementJudgesFewCertificates(t *testing.T) {
 		j.calls.Store(0)
 		a := must(asks(db, "a-2", "h100", 2))(t)
 		if n := j.calls.Load(); len(a.NodeIDs) != 2 || n > store.ReadByPlacement+4 {
+			t.Errorf("placed on %v, %d certificates were read", a.NodeIDs, n)
+		}
+	})
+}
+
+// The candidates of an arranged request use up no certificate that the chosen nodes need: those are judged again with
+// their locks.
+func TestAnArrangedPlacementKeepsReadsForTheChosenNodes(t *testing.T) {
+	eachJudging(t, func(t *testing.T, db *store.DB, _ *storetest.Clock, j *purges) {
+		s := newSite(t, db, "dc1")
+		offered(t, db, "h100")
+		const asked = 2
+		nodes := stock(t, db, "h100", "dc1", store.ReadByPlacement+2*asked+10)
+		for _, n := range nodes {
+			certified(t, db, n, "c-"+n.ID, "r-"+n.ID, true)
+		}
+		racked(t, db, nodes, "a", "b")
+		swept(t, db)
+		ok(t, grade(db, s.ID, "none")) // every certificate meets it, and none is judged by it yet
+		j.calls.Store(0)
+		a := must(arranges(db, "a-1", asked, broker.Arrangement{Spread: "rack"}))(t)
+		if n := j.calls.Load(); len(a.NodeIDs) != asked || n == 0 || n > store.ReadByPlacement+2*asked {
 			t.Errorf("placed on %v, %d certificates were read", a.NodeIDs, n)
 		}
 	})
