@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/hostler/hostler/broker"
@@ -17,6 +18,11 @@ func TestPlacesOfNodesChangeTogether(t *testing.T) {
 		must(db.Transition(ctx, admin, gone.ID, store.Change{To: broker.Deleted, By: broker.OwnerRemoval}))(t)
 		if n := must(db.Node(ctx, "n-a"))(t); n.Place != place {
 			t.Errorf("a new node stands in %+v", n.Place)
+		}
+		rows := must(db.ListAudit(ctx, store.AuditFilter{Action: "node.create", Subject: "node/n-a"}))(t)
+		const stands = `"place":{"zone":"az1","room":"hall","row":"r1","rack":"c07","unit":60,"domain":"feed-a"}`
+		if len(rows) != 1 || !strings.Contains(string(rows[0].After), stands) {
+			t.Errorf("its audit rows are %+v, want one with %s", rows, stands)
 		}
 		rack, wrong := "c08", "C08"
 		for code, changes := range map[string]map[string]broker.NodePlaceChange{

@@ -122,7 +122,7 @@ func (t *tx) createNode(ctx context.Context, actor broker.Actor, n NewNode) (mad
 		return made, err
 	}
 	e := entry(actor, "node.create", n.ID)
-	e.After = small("hostname", n.Hostname, "site", n.Site, "sku", n.SKU, "bootstrap", n.Bootstrap)
+	e.After = small("hostname", n.Hostname, "site", n.Site, "sku", n.SKU, "bootstrap", n.Bootstrap, "place", n.Place)
 	return made, t.audit(ctx, e)
 }
 
