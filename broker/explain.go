@@ -186,7 +186,7 @@ func (r AllocationRequest) placesAt(site string, nodes []JudgedNode, asInstalled
 	var words []string
 	for _, n := range nodes {
 		if n.Site == site && len(n.Reasons) == 0 && suits(n) && !(asInstalled && n.other(r)) {
-			word, _ := n.Place.At(r.Level())
+			word, _ := Trait(Node{Place: n.Place, Labels: n.Labels}, r.Level())
 			words = append(words, word)
 		}
 	}

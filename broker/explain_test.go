@@ -174,6 +174,7 @@ func TestAnExplanationCountsTheRacksOfTheNodes(t *testing.T) {
 		nodes = append(nodes, JudgedNode{ID: fmt.Sprint("n-", i), Site: "dc1", Place: NodePlace{Rack: rack}})
 	}
 	nodes[5].Reasons = []Reason{{Code: "node_status"}}
+	nodes[0].Labels, nodes[3].Labels = map[string]string{"row": "r1"}, map[string]string{"row": "r2", "rack": "z"}
 	nodes = append(nodes, JudgedNode{ID: "n-9", Site: "dc2", Place: NodePlace{Rack: "d"}})
 	for name, c := range map[string]struct {
 		nodes int
@@ -187,6 +188,7 @@ func TestAnExplanationCountsTheRacksOfTheNodes(t *testing.T) {
 		"packed into two":     {4, Arrangement{Pack: "rack"}, 2},
 		"packed, unknown":     {2, Arrangement{Pack: "zone"}, 2},
 		"too many":            {6, Arrangement{Spread: "rack"}, 0},
+		"spread by labels":    {3, Arrangement{Spread: "row"}, 2},
 	} {
 		e := Explain(s, AllocationRequest{SKU: s.ID, Nodes: c.nodes, Arrangement: c.a}, nodes, Kept{}, Project{})
 		if e.Places != c.want {

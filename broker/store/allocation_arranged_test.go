@@ -67,6 +67,38 @@ func TestNodesAreSpreadAndPackedByTheirPlaces(t *testing.T) {
 	})
 }
 
+// Where the place of a node lacks a word, its label of that name counts.
+func TestNodesAreSpreadAndPackedByTheirLabels(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		offered(t, db, "h100")
+		nodes := stock(t, db, "h100", "dc1", 6)
+		for i, rack := range []string{"a", "a", "a", "b", "a", "c"} {
+			must(db.SetLabels(ctx, admin, nodes[i].ID, map[string]string{"rack": rack}))(t)
+		}
+		racked(t, db, nodes, "", "", "", "", "c") // a known place goes before the label
+		for i, c := range []struct {
+			nodes int
+			a     broker.Arrangement
+			want  []int
+		}{
+			{2, broker.Arrangement{Spread: "rack"}, []int{0, 3}},
+			{3, broker.Arrangement{Spread: "rack"}, []int{0, 3, 4}},
+			{2, broker.Arrangement{Pack: "rack"}, []int{4, 5}},
+			{2, broker.Arrangement{Spread: "zone"}, []int{0, 1}}, // nothing is known of zones
+		} {
+			got := must(arranges(db, fmt.Sprint("a-", i), c.nodes, c.a))(t)
+			var want []string
+			for _, i := range c.want {
+				want = append(want, nodes[i].ID)
+			}
+			if ids := slices.Sorted(slices.Values(got.NodeIDs)); !slices.Equal(ids, want) {
+				t.Errorf("%d by %+v are %v, want %v", c.nodes, c.a, ids, want)
+			}
+			walk(t, db, got, waysTo[broker.AllocationFailed]...) // gives the nodes back
+		}
+	})
+}
+
 // Askers that meet share the nodes: none is claimed twice, and none is refused while there are enough.
 func TestArrangedRequestsThatMeetShareTheNodes(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {

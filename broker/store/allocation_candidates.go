@@ -246,7 +246,8 @@ func (p *placement) judges() JudgeCertificate {
 	}
 }
 
-// spots returns the selected nodes in the order of a rank.
+// spots returns the selected nodes in the order of a rank. Where the place lacks the word, a label of that name counts,
+// as in broker.Trait.
 func (p *placement) spots(ctx context.Context, w sqlkit.Where, rank, tail string) ([]spot, error) {
 	what, by, word := "0", "id", "''"
 	if arranged(p.n.AllocationRequest) {
@@ -256,7 +257,11 @@ func (p *placement) spots(ctx context.Context, w sqlkit.Where, rank, tail string
 		what, by = rank, rank+", id"
 	}
 	return sqlkit.Collect(ctx, p, func(row sqlkit.Row) (s spot, err error) {
-		return s, row.Scan(&s.rank, &s.id, sqlkit.ScanJSON(&s.labels), &s.word)
+		err = row.Scan(&s.rank, &s.id, sqlkit.ScanJSON(&s.labels), &s.word)
+		if s.word == "" {
+			s.word = s.labels[p.n.Level()]
+		}
+		return s, err
 	}, `SELECT `+what+`, id, labels, `+word+` FROM nodes`+w.String()+` ORDER BY `+by+tail, w.Args...)
 }
 
