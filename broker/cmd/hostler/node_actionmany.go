@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
@@ -79,16 +81,40 @@ func (a *app) actOnMany(
 	left := nodes
 	for len(left) > 0 && err == nil {
 		group := left[:min(m.atOnce, len(left))]
+		if err = run.asPlanned(group); err != nil {
+			break
+		}
 		left = left[len(group):]
 		err = run.group(group, len(left) == 0)
 	}
 	if len(left) > 0 {
-		a.note("not begun: %s (mend what failed, and give the command again)", plural(len(left), "node"))
+		a.note("not begun: %s (see what went wrong, and give the command again)", plural(len(left), "node"))
 	}
 	if len(run.done) == 0 {
 		return err
 	}
 	return errors.Join(run.show(), err)
+}
+
+// asPlanned refuses nodes that are no longer as the plan showed them: hours may lie between the plan and the last group,
+// and a tenant whom nobody was shown loses nothing. Code: changed_since_plan.
+func (r *manyActions) asPlanned(nodes []api.Node) error {
+	for _, n := range nodes {
+		now, err := r.remote.Node(r.c.Context(), n.ID)
+		if err != nil {
+			return err
+		}
+		for _, f := range [][3]string{
+			{"status", n.Status, now.Status}, {"tenant", n.Tenant, now.Tenant}, {"allocation", n.AllocationID, now.AllocationID},
+		} {
+			if f[1] != f[2] {
+				return broker.Errorf(broker.Refused, "changed_since_plan",
+					"cannot %s node %s: its %s was %s when the nodes were found, and is %s now (give the command again)", r.what.name, n.Hostname,
+					f[0], cmp.Or(f[1], "none"), cmp.Or(f[2], "none"))
+			}
+		}
+	}
+	return nil
 }
 
 // group acts on some nodes, and waits for their tasks if other groups follow.
