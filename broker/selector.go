@@ -53,6 +53,11 @@ func parseSelector(text, list string) (Selector, error) {
 // selector does not list nodes.
 func (s Selector) Refs() []string { return s.refs }
 
+// Names reports whether a term of the selector has one of some keys.
+func (s Selector) Names(keys ...string) bool {
+	return slices.ContainsFunc(s.terms, func(t [2]string) bool { return slices.Contains(keys, t[0]) })
+}
+
 // String is the selector in the form that ParseSelector reads; equal selectors give equal
 // strings.
 func (s Selector) String() string {

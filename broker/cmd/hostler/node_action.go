@@ -31,8 +31,8 @@ With --nodes the nodes of a selector are drained, as many at once as --at-once s
 next ones follow when these are retired; none follow if one failed. --plan shows which
 nodes are meant.`,
 		asks: "The sessions and processes of its tenants are ended",
-		example: "  hostler node drain gpu-07 --reason 'fan replacement' --wait\n  hostler node drain --nodes rack=c07 --plan\n" +
-			"  hostler node drain --nodes rack=c07 --at-once 4 --reason 'new switch' --yes --wait",
+		example: "  hostler node drain gpu-07 --reason 'fan replacement' --wait\n  hostler node drain --nodes site=dc1,rack=c07 --plan\n" +
+			"  hostler node drain --nodes site=dc1,rack=c07 --at-once 4 --reason 'new switch' --yes --wait",
 		flags: func(c *cobra.Command, n *api.NodeAction) {
 			c.Flags().IntVar(&n.GraceSeconds, "grace-seconds", 0, "seconds from SIGTERM to SIGKILL, at most 300")
 		},
@@ -43,7 +43,7 @@ nodes are meant.`,
 	}
 	quarantine = action{
 		name: "quarantine", short: "keep a node from being handed out until a person activates it", many: true,
-		example: "  hostler node quarantine gpu-07 --reason 'ECC errors'\n  hostler node quarantine --nodes domain=feed-a --reason 'a fuse blew'",
+		example: "  hostler node quarantine gpu-07 --reason 'ECC errors'\n  hostler node quarantine --nodes site=dc1,domain=feed-a --reason 'a fuse blew'",
 	}
 	activate = action{
 		name: "activate", short: "make a quarantined or retired node active, or call off a drain", waits: true, many: true,

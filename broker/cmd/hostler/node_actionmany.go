@@ -3,6 +3,9 @@ package main
 import (
 	"cmp"
 	"errors"
+	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -41,6 +44,23 @@ func (m *manyNodes) args(c *cobra.Command, args []string) error {
 	return exactly()(c, args)
 }
 
+// atOneSite refuses a selector that names a place, and means nodes of several sites by it: the names of racks are each
+// site's own.
+func atOneSite(text string, nodes []api.Node) error {
+	selector, err := broker.ParseSelector(text)
+	if err != nil || selector.Names("site") || !selector.Names(append([]string{"unit"}, broker.PlaceLevels...)...) {
+		return err
+	}
+	named := map[string]bool{}
+	for _, n := range nodes {
+		named[cmp.Or(n.Site, "no site")] = true
+	}
+	if len(named) > 1 {
+		return usage("the selector %q matches nodes of %s: add site=…", text, strings.Join(slices.Sorted(maps.Keys(named)), " and "))
+	}
+	return nil
+}
+
 // manyActions is an action under way on many nodes.
 type manyActions struct {
 	*app
@@ -59,6 +79,9 @@ func (a *app) actOnMany(
 ) error {
 	nodes, err := selectNodes(c.Context(), remote, m.selector)
 	if err != nil {
+		return err
+	}
+	if err := atOneSite(m.selector, nodes); err != nil {
 		return err
 	}
 	page := func(p *render.Page) { p.Table(plannedHeads, plannedNodes(nodes)) }
