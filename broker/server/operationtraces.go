@@ -3,6 +3,7 @@ package server
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -64,26 +65,68 @@ func (t *operationTraces) ended(ctx context.Context, id string, requested time.T
 	if !span.IsRecording() {
 		return
 	}
+	tasks, _, err := t.db.ListTasks(ctx, store.TaskFilter{
+		CorrelationID: o.RunID, Type: broker.OperationTask, Limit: broker.MostOperationNodes,
+	})
+	if err != nil {
+		tasks = nil
+	}
+	t.attempt(below, span, o, requested, tasks, steps)
+}
+
+// mostDetailed is how many tasks an attempt may have for the steps of each to be spans. Of a larger one, only tasks that
+// failed have them: what is sent in one go waits in a queue of 2048 spans, unless the environment says otherwise, and what
+// the queue cannot take is lost.
+const mostDetailed = 100
+
+// attempt ends the root span of an attempt, and makes the spans below it from the attempt's records. The root and the
+// judgement end first, so that a queue that fills up has them: without its root, a trace is hard to find.
+func (t *operationTraces) attempt(
+	below context.Context, span trace.Span, o broker.Operation, requested time.Time, tasks []broker.Task, steps []broker.OperationStep,
+) {
 	if o.Status == broker.OperationFailed {
 		failSpan(span, o.Code)
 	}
-	defer span.End(trace.WithTimestamp(o.EndedAt))
+	places := make(map[string]int, len(o.NodeIDs))
+	for i, id := range o.NodeIDs {
+		places[id] = i
+	}
+	shown, leftOut := shownSteps(places, tasks, steps)
+	if leftOut > 0 {
+		span.SetAttributes(attribute.Int("hostler.spans_left_out", leftOut))
+	}
+	span.End(trace.WithTimestamp(o.EndedAt))
 	_, judging := t.start(below, "judge operation", "", requested)
 	if o.StartedAt.IsZero() && o.Status == broker.OperationFailed {
 		failSpan(judging, o.Code)
 	}
 	judging.End(trace.WithTimestamp(cmp.Or(o.StartedAt, o.EndedAt)))
-	tasks, _, err := t.db.ListTasks(ctx, store.TaskFilter{
-		CorrelationID: o.RunID, Type: broker.OperationTask, Limit: broker.MostOperationNodes,
-	})
-	if err != nil {
-		return
-	}
-	batches := t.batches(below, o, tasks)
+	batches := t.batches(below, o, places, tasks)
 	for _, k := range tasks {
-		place := slices.Index(o.NodeIDs, k.NodeID)
-		t.task(below, o, k, batches[o.Batches.Of(max(place, 0))], ofPlace(steps, place))
+		t.task(below, o, k, batches[o.Batches.Of(places[k.NodeID])], shown[k.ID])
 	}
+}
+
+// shownSteps are the steps that become spans, by task, and the number of those that do not.
+func shownSteps(places map[string]int, tasks []broker.Task, steps []broker.OperationStep) (map[string][]broker.OperationStep, int) {
+	byPlace := map[int][]broker.OperationStep{}
+	for _, s := range steps {
+		if !s.Earlier { // a former task ran that one
+			byPlace[s.Place] = append(byPlace[s.Place], s)
+		}
+	}
+	shown, leftOut := map[string][]broker.OperationStep{}, 0
+	for _, k := range tasks {
+		place, known := places[k.NodeID]
+		switch {
+		case !known || k.DispatchedAt.IsZero(): // none ran
+		case len(tasks) > mostDetailed && (k.Status == broker.TaskSucceeded || k.Status == broker.TaskCanceled):
+			leftOut += len(byPlace[place])
+		default:
+			shown[k.ID] = byPlace[place]
+		}
+	}
+	return shown, leftOut
 }
 
 func attemptOf(o broker.Operation) []attribute.KeyValue {
@@ -99,27 +142,31 @@ func attemptOf(o broker.Operation) []attribute.KeyValue {
 
 // batches makes the spans of the batches that began, if the operation has several: each from its first task to the end
 // of its last.
-func (t *operationTraces) batches(below context.Context, o broker.Operation, tasks []broker.Task) map[int]trace.SpanContext {
-	made := map[int]trace.SpanContext{}
+func (t *operationTraces) batches(
+	below context.Context, o broker.Operation, places map[string]int, tasks []broker.Task,
+) map[int]trace.SpanContext {
 	count := o.Batches.Count(len(o.NodeIDs))
-	for batch := range count {
-		var from, to time.Time
-		for _, k := range tasks {
-			if place := slices.Index(o.NodeIDs, k.NodeID); count == 1 || o.Batches.Of(place) != batch {
-				continue
-			}
-			if from.IsZero() || k.IssuedAt.Before(from) {
-				from = k.IssuedAt
-			}
-			if end := endOf(o, k); end.After(to) {
-				to = end
-			}
-		}
-		if from.IsZero() {
+	if count == 1 {
+		return nil
+	}
+	from, to := map[int]time.Time{}, map[int]time.Time{}
+	for _, k := range tasks {
+		place, known := places[k.NodeID]
+		if !known {
 			continue
 		}
-		_, span := t.start(below, "batch", "", from, attribute.Int("hostler.batch", batch+1), attribute.Int("hostler.batches", count))
-		span.End(trace.WithTimestamp(to))
+		batch := o.Batches.Of(place)
+		if first := from[batch]; first.IsZero() || k.IssuedAt.Before(first) {
+			from[batch] = k.IssuedAt
+		}
+		if end := endOf(o, k); end.After(to[batch]) {
+			to[batch] = end
+		}
+	}
+	made := map[int]trace.SpanContext{}
+	for _, batch := range slices.Sorted(maps.Keys(from)) {
+		_, span := t.start(below, "batch", "", from[batch], attribute.Int("hostler.batch", batch+1), attribute.Int("hostler.batches", count))
+		span.End(trace.WithTimestamp(to[batch]))
 		made[batch] = span.SpanContext()
 	}
 	return made
@@ -163,15 +210,6 @@ func (t *operationTraces) task(
 
 // endOf is the end of a task; of one that its operation did not wait for, the operation's.
 func endOf(o broker.Operation, k broker.Task) time.Time { return cmp.Or(k.EndedAt, o.EndedAt) }
-
-func ofPlace(all []broker.OperationStep, place int) (steps []broker.OperationStep) {
-	for _, s := range all {
-		if s.Place == place && !s.Earlier { // a former task ran that one
-			steps = append(steps, s)
-		}
-	}
-	return steps
-}
 
 // placed is a step between two moments of the store's clock.
 type placed struct {

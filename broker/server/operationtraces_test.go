@@ -1,8 +1,13 @@
 package server
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/nodeapi"
@@ -43,5 +48,60 @@ func TestStepsAreLaidWithinTheirRun(t *testing.T) {
 	// A clock that was set back makes steps of no length.
 	if all := laid(make([]broker.OperationStep, 1), at(1000), from); !all[0].from.Equal(all[0].to) {
 		t.Errorf("%+v", all)
+	}
+}
+
+// A large attempt in as many batches as nodes: the root and the judgement end first, and only the tasks that failed have
+// spans of their steps.
+func TestALargeAttemptHasFewSpans(t *testing.T) {
+	at := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	for nodes, want := range map[int]struct {
+		steps   int
+		leftOut string
+	}{mostDetailed: {2 * mostDetailed, ""}, 1000: {2 * 2, "1996"}} {
+		ended := tracetest.NewSpanRecorder()
+		provider := sdktrace.NewTracerProvider(sdktrace.WithIDGenerator(spanIDs{}), sdktrace.WithSpanProcessor(ended))
+		traces := operationTraces{tracer: provider.Tracer("test"), sent: true}
+		o := broker.Operation{
+			ID: "op-1", Operation: "demo", Status: broker.OperationSucceeded, Batches: broker.OperationBatches{Size: 1},
+			StartedAt: at, EndedAt: at.Add(time.Hour),
+		}
+		var tasks []broker.Task
+		var steps []broker.OperationStep
+		for i := range nodes {
+			id := fmt.Sprint("n-", i)
+			o.NodeIDs = append(o.NodeIDs, id)
+			k := broker.Task{
+				ID: "t-" + id, NodeID: id, Type: broker.OperationTask, Status: broker.TaskSucceeded, IssuedAt: at, DispatchedAt: at,
+				EndedAt: at.Add(time.Minute),
+			}
+			if i == 3 || i == nodes-1 {
+				k.Status = broker.TaskFailed
+			}
+			tasks = append(tasks, k)
+			steps = append(steps, broker.OperationStep{Place: i}, broker.OperationStep{Place: i, Seq: 1})
+		}
+		below, root := traces.start(t.Context(), "operation demo", o.Span(), at)
+		traces.attempt(below, root, o, at, tasks, steps)
+		all, count := ended.Ended(), map[string]int{}
+		for _, s := range all {
+			first, _, _ := strings.Cut(s.Name(), " ")
+			count[first]++
+		}
+		if all[0].Name() != "operation demo" || all[1].Name() != "judge operation" {
+			t.Errorf("%d nodes: first ended are %s and %s", nodes, all[0].Name(), all[1].Name())
+		}
+		if count["batch"] != nodes || count["task"] != nodes || count["step"] != want.steps {
+			t.Errorf("%d nodes: the spans are %v, want %d steps", nodes, count, want.steps)
+		}
+		leftOut := ""
+		for _, a := range all[0].Attributes() {
+			if a.Key == "hostler.spans_left_out" {
+				leftOut = a.Value.Emit()
+			}
+		}
+		if leftOut != want.leftOut {
+			t.Errorf("%d nodes: %q spans are left out, want %q", nodes, leftOut, want.leftOut)
+		}
 	}
 }
