@@ -19,6 +19,8 @@ type action struct {
 	// waits says that the action starts a task.
 	waits bool
 	flags func(*cobra.Command, *api.NodeAction)
+	// passes says why the action on many nodes leaves out a node; empty: it does not.
+	passes func(api.Node) string
 }
 
 var (
@@ -51,8 +53,13 @@ nodes are meant.`,
 off: the node becomes offline, and active as soon as its agent is heard. A node that
 owes a turnover is refused; a platform_admin may override this with --override and a
 reason. An active node that is held because it could not be provisioned
-(provisioning_failing) may be handed out again.`,
-		example: "  hostler node activate gpu-07\n  hostler node activate gpu-07 --override --reason 'disks were replaced'",
+(provisioning_failing) may be handed out again.
+
+With --nodes other active nodes are passed over, and so are nodes that activate never
+makes active: those that are enrolling or being removed, say.`,
+		example: "  hostler node activate gpu-07\n  hostler node activate gpu-07 --override --reason 'disks were replaced'\n" +
+			"  hostler node activate --nodes site=dc1,rack=c07 --plan",
+		passes: notToActivate,
 		flags: func(c *cobra.Command, n *api.NodeAction) {
 			c.Flags().BoolVar(&n.Override, "override", false, "ignore an owed turnover (platform_admin, with --reason)")
 		},

@@ -44,6 +44,46 @@ func (m *manyNodes) args(c *cobra.Command, args []string) error {
 	return exactly()(c, args)
 }
 
+// passOver leaves out nodes on which an action does nothing, or is never permitted, and says how many and why.
+func (a *app) passOver(what action, nodes []api.Node) []api.Node {
+	kept, why := []api.Node{}, map[string]int{}
+	for _, n := range nodes {
+		reason := ""
+		if what.passes != nil {
+			reason = what.passes(n)
+		}
+		if reason == "" {
+			kept = append(kept, n)
+		} else {
+			why[reason]++
+		}
+	}
+	for _, reason := range slices.Sorted(maps.Keys(why)) {
+		a.note("passed over: %s, %s", plural(why[reason], "node"), reason)
+	}
+	return kept
+}
+
+// notToActivate says why an action on many nodes passes over a node: it is in service, or no operator may activate a node
+// of its status. A drain is called off, a node that could not be provisioned is let in again, and of an offline node
+// the broker knows whether it still has the mark of a drain.
+func notToActivate(n api.Node) string {
+	status := broker.NodeStatus(n.Status)
+	switch status {
+	case broker.Draining, broker.Offline:
+		return ""
+	case broker.Active:
+		if slices.Contains(n.AvailabilityCodes, "provisioning_failing") {
+			return ""
+		}
+		return "already active"
+	}
+	if broker.Transition(broker.Node{Status: status}, broker.Active, broker.OwnerOperator) != nil {
+		return n.Status + ", which activate never ends"
+	}
+	return ""
+}
+
 // atOneSite refuses a selector that names a place, and means nodes of several sites by it: the names of racks are each
 // site's own.
 func atOneSite(text string, nodes []api.Node) error {
@@ -84,8 +124,9 @@ func (a *app) actOnMany(
 	if err := atOneSite(m.selector, nodes); err != nil {
 		return err
 	}
+	nodes = a.passOver(what, nodes)
 	page := func(p *render.Page) { p.Table(plannedHeads, plannedNodes(nodes)) }
-	if m.plan {
+	if m.plan || len(nodes) == 0 {
 		return a.show(nodes, idsOf(nodes), page)
 	}
 	if !saidYes(c) && a.ask {
@@ -188,12 +229,12 @@ func (r *manyActions) show() error {
 
 var plannedHeads = []render.Column{
 	render.Keep("NODE"), render.Main("SITE"), render.Main("RACK"), render.Aside("DOMAIN"), render.Keep("STATUS"),
-	render.Keep("AVAILABILITY"), render.Keep("TENANT"),
+	render.Keep("AVAILABILITY"), render.Keep("TENANT"), render.Main("BECAUSE"),
 }
 
 func plannedNodes(nodes []api.Node) (rows [][]string) {
 	for _, n := range nodes {
-		rows = append(rows, []string{n.Hostname, n.Site, n.Rack, n.Domain, n.Status, n.Availability, n.Tenant})
+		rows = append(rows, []string{n.Hostname, n.Site, n.Rack, n.Domain, n.Status, n.Availability, n.Tenant, n.StatusReason})
 	}
 	return rows
 }
