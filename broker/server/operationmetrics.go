@@ -213,10 +213,11 @@ func (r *countedRuns) Insert(ctx context.Context, runs []chain.NewRun, batch *ch
 
 // Save implements chain.Store.
 func (r *countedRuns) Save(ctx context.Context, c chain.Change) error {
+	ending := r.traces.ending(ctx, c.Effects)
 	err := r.DB.Save(ctx, c)
 	if err == nil {
 		r.operations.effects(c.Effects, r.Now().Sub(c.Record.RequestedAt))
-		r.traces.effects(ctx, c.Effects, c.Record.RequestedAt)
+		r.traces.effects(ctx, ending, c.Effects, c.Record.RequestedAt)
 	}
 	return err
 }
@@ -237,7 +238,7 @@ func (r *countedRuns) Act(
 	// A failed read loses a count, and not the action.
 	if of, err := r.Operation(ctx, broker.OperationOfRun(record.ID)); err == nil && of.RunID == record.ID && of.Status.Ended() {
 		r.operations.end(of.Operation, of.Status, of.Code, r.Now().Sub(record.RequestedAt))
-		r.traces.ended(ctx, of.ID, record.RequestedAt, nil)
+		r.traces.ended(ctx, of, record.RequestedAt, nil)
 	}
 	return record, nil
 }

@@ -41,26 +41,47 @@ func (t *operationTraces) planning(ctx context.Context) (broker.TraceParent, fun
 	}
 }
 
-// effects looks for the end of an attempt among the effects of a saved change of its run.
-func (t *operationTraces) effects(ctx context.Context, all []any, requested time.Time) {
-	for _, e := range all {
+// tracing bounds what the spans of an attempt wait for.
+const tracing = 5 * time.Second
+
+// ending reads the operations whose attempts a change ends, before it is saved: a retry may follow at once.
+func (t *operationTraces) ending(ctx context.Context, effects []any) (all []broker.Operation) {
+	if !t.sent {
+		return nil
+	}
+	ctx, done := context.WithTimeout(ctx, tracing)
+	defer done()
+	for _, e := range effects {
 		if end, ends := e.(broker.EndOperation); ends {
-			t.ended(ctx, end.ID, requested, end.Steps)
+			if o, err := t.db.Operation(ctx, end.ID); err == nil {
+				all = append(all, o)
+			}
 		}
+	}
+	return all
+}
+
+// effects makes the spans of the attempts that a saved change has ended. before is what ending read.
+func (t *operationTraces) effects(ctx context.Context, before []broker.Operation, all []any, requested time.Time) {
+	for _, e := range all {
+		end, ends := e.(broker.EndOperation)
+		at := slices.IndexFunc(before, func(o broker.Operation) bool { return o.ID == end.ID })
+		if !ends || at < 0 {
+			continue
+		}
+		o := before[at]
+		o.Status, o.Code, o.EndedAt = end.To, end.Code, t.db.Now()
+		t.ended(ctx, o, requested, end.Steps)
 	}
 }
 
 // ended makes the spans of an attempt. What cannot be read is missing in the trace, and nothing else fails.
-func (t *operationTraces) ended(ctx context.Context, id string, requested time.Time, steps []broker.OperationStep) {
+func (t *operationTraces) ended(ctx context.Context, o broker.Operation, requested time.Time, steps []broker.OperationStep) {
 	if !t.sent {
 		return
 	}
-	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), tracing)
 	defer done()
-	o, err := t.db.Operation(ctx, id)
-	if err != nil || !o.Status.Ended() {
-		return
-	}
 	below, span := t.start(under(spanContextOf(o.TraceParent)), "operation "+o.Operation, o.Span(), requested, attemptOf(o)...)
 	if !span.IsRecording() {
 		return

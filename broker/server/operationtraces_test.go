@@ -17,7 +17,8 @@ import (
 // A broker that sends no spans reads nothing for them: there is no store to read, nor a tracer.
 func TestSpansThatAreNotSentCostNothing(t *testing.T) {
 	var off operationTraces
-	off.effects(t.Context(), []any{broker.EndOperation{ID: "op-1"}}, time.Time{})
+	ends := []any{broker.EndOperation{ID: "op-1"}}
+	off.effects(t.Context(), off.ending(t.Context(), ends), ends, time.Time{})
 	off.minted(nodeapi.MintEnd{Task: broker.Task{ID: "t-1", TraceParent: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}})
 }
 
