@@ -98,7 +98,7 @@ func TestALargeAttemptHasFewSpans(t *testing.T) {
 		leftOut := ""
 		for _, a := range all[0].Attributes() {
 			if a.Key == "hostler.spans_left_out" {
-				leftOut = a.Value.Emit()
+				leftOut = a.Value.String()
 			}
 		}
 		if leftOut != want.leftOut {
