@@ -229,7 +229,7 @@ func (r *manyActions) show() error {
 
 var plannedHeads = []render.Column{
 	render.Keep("NODE"), render.Main("SITE"), render.Main("RACK"), render.Aside("DOMAIN"), render.Keep("STATUS"),
-	render.Keep("AVAILABILITY"), render.Keep("TENANT"), render.Main("BECAUSE"),
+	render.Keep("AVAILABILITY"), render.Keep("TENANT"), render.Keep("BECAUSE"),
 }
 
 func plannedNodes(nodes []api.Node) (rows [][]string) {
