@@ -174,9 +174,11 @@ func (e *eviction) end(ctx context.Context, p *pod, stuck bool) error {
 	return nil
 }
 
-// gone reports whether a refusal says that the pod has gone, or is another by now.
+// gone reports whether a refusal says that the pod has gone, or is another by now. A webhook may deny with any status, so
+// the status alone says neither.
 func (s *status) gone(p *pod) bool {
-	return s.code == http.StatusNotFound && s.about("NotFound", "pods", p.Metadata.Name) || s.code == http.StatusConflict
+	return s.code == http.StatusNotFound && s.about("NotFound", "pods", p.Metadata.Name) ||
+		s.code == http.StatusConflict && s.about("Conflict", "pods", p.Metadata.Name)
 }
 
 // evict asks for the eviction of a pod, and returns why it is refused. Neither goes nor why: it ends without

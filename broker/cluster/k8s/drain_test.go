@@ -199,10 +199,15 @@ func TestWhatWasCutOffIsToldWhateverComesLater(t *testing.T) {
 		"a busy deletion": {http.MethodDelete, "/b", func(w http.ResponseWriter) {
 			http.Error(w, "Too many requests, please try again later.", http.StatusTooManyRequests)
 		}, "[team/a]", "cut off: 1; the API server has too many requests"},
-		"a pod that has gone":                   {http.MethodPost, "/b/eviction", func(w http.ResponseWriter) { notFound(w, "pods", "b") }, "[team/a team/c]", "cut off: 2"},
-		"another pod":                           {http.MethodPost, "/b/eviction", func(w http.ResponseWriter) { fails(w, http.StatusConflict, "Conflict", "x", nil) }, "[team/a team/c]", "cut off: 2"},
+		"a pod that has gone": {http.MethodPost, "/b/eviction", func(w http.ResponseWriter) { notFound(w, "pods", "b") }, "[team/a team/c]", "cut off: 2"},
+		"another pod": {http.MethodPost, "/b/eviction", func(w http.ResponseWriter) {
+			fails(w, http.StatusConflict, "Conflict", "x", object{"name": "b", "kind": "pods"})
+		}, "[team/a team/c]", "cut off: 2"},
+		"a webhook's conflict":                  {http.MethodPost, "/b/eviction", func(w http.ResponseWriter) { fails(w, http.StatusConflict, "", "moves", nil) }, "[team/a team/b team/c]", "cut off: 3"},
 		"a pod that has gone from its deletion": {http.MethodDelete, "/b", func(w http.ResponseWriter) { notFound(w, "pods", "b") }, "[team/a team/c]", "cut off: 2"},
-		"another pod to delete":                 {http.MethodDelete, "/b", func(w http.ResponseWriter) { fails(w, http.StatusConflict, "Conflict", "x", nil) }, "[team/a team/c]", "cut off: 2"},
+		"another pod to delete": {http.MethodDelete, "/b", func(w http.ResponseWriter) {
+			fails(w, http.StatusConflict, "Conflict", "x", object{"name": "b", "kind": "pods"})
+		}, "[team/a team/c]", "cut off: 2"},
 	} {
 		f, c := start(t)
 		f.aNode("gpu-7", "True")
