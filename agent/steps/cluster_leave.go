@@ -42,9 +42,9 @@ func leave(ctx context.Context, s *Step) (Proof, error) {
 	return Proof{Message: clusterSays(s, is) + "; " + ended + cut.says()}, nil
 }
 
-// letGo returns when the cluster says that it has no such node, and the node has no membership of another
-// cluster. Where the node itself has to tell the
-// cluster to give it no further work, it does so once for each id that the cluster has of it.
+// letGo waits until the cluster says that it has no such node. It fails if the node has a membership of
+// another cluster. Where the node itself has to ask the cluster for no further work, it does so once for
+// each id that the cluster has of it.
 func letGo(ctx context.Context, s *Step, on clusterNode) (cut cutOff, err error) {
 	raw, err := s.Checkpoint.Load()
 	if err != nil {

@@ -19,9 +19,9 @@ type Left struct {
 	Failed, Silent, Running []string
 }
 
-// settled waits until an operation of the allocation runs on no node any more, and asks for its end. After that time its
-// end on a node counts as unknown. Nothing in place is proof against it there, so the node is reimaged. So is a silent node
-// on which the operation is required.
+// settled asks an operation of the allocation to end, and waits until it runs on no node any more: as long as a silent
+// node is waited for. A node on which it may still run then cannot be cleaned in place, so it is reimaged. So is a silent
+// node on which the operation is required.
 func (c *Chains) settled(ctx context.Context, r *run, a broker.Allocation, t broker.OperationTrigger) (Left, error) {
 	if err := c.giveUpBound(ctx, a, t); err != nil {
 		return Left{}, err
@@ -63,10 +63,11 @@ func (c *Chains) settleEnd(ctx context.Context, r *run, a broker.Allocation) err
 		return err
 	}
 	left, err := c.settled(ctx, r, a, broker.TriggerEnd)
+	if err != nil {
+		return err
+	}
 	unended := slices.DeleteFunc(left.Failed, func(id string) bool { return !slices.Contains(kept, id) })
 	switch {
-	case err != nil:
-		return err
 	case left.Required && len(unended) > 0 && !a.Forced:
 		what := "it could not begin"
 		if o := left.Operation; o != nil {

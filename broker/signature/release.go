@@ -33,8 +33,8 @@ func Release(signatures []release.Signature, keys release.Keys, digest string) (
 		signers = append(signers, t)
 	}
 	if len(signers) == 0 || len(signatures) > release.MaxSignatures {
-		return "", broker.Errorf(broker.Refused, CodeUntrusted, "there are %d release keys and %d signatures, at most %d", len(signers),
-			len(signatures), release.MaxSignatures)
+		return "", broker.Errorf(broker.Refused, CodeUntrusted, "cannot judge the release: there are %d release keys (one is needed) and %d signatures (%d are read)",
+			len(signers), len(signatures), release.MaxSignatures)
 	}
 	var found []Found
 	for _, s := range signatures {

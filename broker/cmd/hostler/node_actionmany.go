@@ -84,8 +84,7 @@ func notToActivate(n api.Node) string {
 	return ""
 }
 
-// atOneSite refuses a selector that names a place, and means nodes of several sites by it: the names of racks are each
-// site's own.
+// atOneSite refuses a selector by place that matches nodes of several sites: each site names its own racks.
 func atOneSite(text string, nodes []api.Node) error {
 	selector, err := broker.ParseSelector(text)
 	if err != nil || selector.Names("site") || !selector.Names(append([]string{"unit"}, broker.PlaceLevels...)...) {
@@ -160,8 +159,8 @@ func (a *app) actOnMany(
 	return errors.Join(run.show(), err)
 }
 
-// asPlanned refuses nodes that are no longer as the plan showed them: hours may lie between the plan and the last group,
-// and a tenant whom nobody was shown loses nothing. Code: changed_since_plan.
+// asPlanned refuses nodes that have changed since the plan was shown. Hours may lie between the plan and the last group,
+// and a tenant may have come to a node meanwhile. Code: changed_since_plan.
 func (r *manyActions) asPlanned(nodes []api.Node) error {
 	for _, n := range nodes {
 		now, err := r.remote.Node(r.c.Context(), n.ID)

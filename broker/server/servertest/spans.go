@@ -1,6 +1,7 @@
 package servertest
 
 import (
+	"cmp"
 	"encoding/hex"
 	"io"
 	"net/http"
@@ -55,10 +56,7 @@ func (s *Spans) Of(traceID string) []*otlp.Span {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b *otlp.Span) int {
-		if d := int(a.StartTimeUnixNano - b.StartTimeUnixNano); d != 0 { //nolint:gosec // the difference of two near moments
-			return d
-		}
-		return int(b.EndTimeUnixNano - a.EndTimeUnixNano) //nolint:gosec // as above
+		return cmp.Or(cmp.Compare(a.StartTimeUnixNano, b.StartTimeUnixNano), cmp.Compare(b.EndTimeUnixNano, a.EndTimeUnixNano))
 	})
 	return all
 }
