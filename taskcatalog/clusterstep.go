@@ -1,8 +1,14 @@
 package taskcatalog
 
+// ClusterNodeLabel is the label by which a record of a cluster says which node of this broker it is of. Its
+// value is the node's id.
+const ClusterNodeLabel = "hostler.dev/node"
+
 // ClusterJoin is a credential cluster_join_token: what a node joins a cluster with, once.
 type ClusterJoin struct {
-	Node       string `json:"node"`       // the node's name in the cluster
+	Node string `json:"node"` // the node's name in the cluster
+	// ID is the node's id here, for ClusterNodeLabel where the cluster has labels; empty: there is no label.
+	ID         string `json:"id,omitempty"`
 	Controller string `json:"controller"` // HOST:PORT where the node reports
 	Auth       string `json:"auth"`       // how the node authenticates, as the cluster's record says: munge
 	Key        []byte `json:"key"`

@@ -47,6 +47,23 @@ var clusterNodes = map[string]clusterNode{
 // or split.
 var joinNode = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,62}$`)
 
+// nodeMark is the form of the value of a label that says which node a record of a cluster is of.
+var nodeMark = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+
+// marked returns labels with the one by which the cluster's record says that it is of this node. An older
+// broker gives no id, and asks for no such label.
+func marked(c *taskcatalog.ClusterJoin, labels []string) ([]string, error) {
+	switch {
+	case slices.ContainsFunc(labels, func(l string) bool { return strings.HasPrefix(l, "hostler.dev/") }):
+		return nil, taskcatalog.Errorf(taskcatalog.CodePlanInvalid, "cannot join: a label is of hostler.dev, which are for Hostler itself to set")
+	case c.ID == "":
+		return labels, nil
+	case !nodeMark.MatchString(c.ID):
+		return nil, taskcatalog.Errorf(taskcatalog.CodePlanInvalid, "cannot join: the broker's answer has an id of the node that is no value of a label")
+	}
+	return append(slices.Clone(labels), taskcatalog.ClusterNodeLabel+"="+c.ID), nil
+}
+
 // checkCluster judges a planned join or leave.
 func checkCluster(s *taskcatalog.PlannedStep) error {
 	backend, _ := s.With["cluster"].Literal.(string)

@@ -154,6 +154,10 @@ func joinK8s(ctx context.Context, s *Step, c *taskcatalog.ClusterJoin) (Proof, e
 	if err := checkK8s(c, labels); err != nil {
 		return Proof{}, err
 	}
+	labels, err := marked(c, labels)
+	if err != nil {
+		return Proof{}, err
+	}
 	if err := kubeadmAtRest(ctx, s); err != nil {
 		return Proof{}, err
 	}
@@ -347,7 +351,7 @@ func runKubeadm(ctx context.Context, s *Step, id string) error {
 var controlFiles = []string{"/etc/kubernetes/admin.conf", "/etc/kubernetes/manifests/kube-apiserver.yaml"}
 
 // endK8s ends kubelet and its pods, and removes the node's certificate and what kubeadm has written. It
-// leaves the packages.
+// leaves the packages, and looks whether pods have ended.
 func endK8s(ctx context.Context, s *Step) (string, error) {
 	for _, name := range controlFiles {
 		if _, err := s.Host.Machine.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
@@ -371,5 +375,16 @@ func endK8s(ctx context.Context, s *Step) (string, error) {
 	if err == nil && len(left) > 0 {
 		err = taskcatalog.Errorf(CodeKubeadmFailed, "kubeadm reset ended well, and %s is still there (log: %s)", left[0], kubeadmLog)
 	}
-	return kubeletUnit + " has ended, and no certificate of a cluster is there", err
+	if err == nil {
+		err = podsEnd(ctx, s)
+	}
+	if err != nil {
+		return "", err
+	}
+	links, err := linksLeft(s)
+	ended := kubeletUnit + " has ended, and neither a certificate of a cluster nor anything of a pod is there"
+	if len(links) > 0 {
+		ended += "; links of a network plugin stay: " + strings.Join(links[:min(len(links), maxPodsLeft)], ", ")
+	}
+	return ended, err
 }

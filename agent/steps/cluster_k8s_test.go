@@ -125,7 +125,7 @@ func tokenless(t *testing.T, name, dir string) {
 
 func TestANodeJoinsKubernetesByKubeadm(t *testing.T) {
 	needsRoot(t)
-	s, dir, k := joiningK8s(t, nil, "example.com/gpu=h100", "pool=a")
+	s, dir, k := joiningK8s(t, func(c *taskcatalog.ClusterJoin) { c.ID = "n-7" }, "example.com/gpu=h100", "pool=a")
 	if look(t, s) {
 		t.Error("a node is joined before it joins")
 	}
@@ -137,7 +137,7 @@ func TestANodeJoinsKubernetesByKubeadm(t *testing.T) {
 			}
 		}
 		want := `{"apiVersion":"kubeadm.k8s.io/v1beta4","discovery":{"file":{"kubeConfigPath":"/run/hostler-agent/kubeadm/discovery.conf"},"tlsBootstrapToken":"` + aBootstrapToken +
-			`"},"kind":"JoinConfiguration","nodeRegistration":{"kubeletExtraArgs":[{"name":"node-labels","value":"example.com/gpu=h100,pool=a"}],"name":"gpu-7"}}`
+			`"},"kind":"JoinConfiguration","nodeRegistration":{"kubeletExtraArgs":[{"name":"node-labels","value":"example.com/gpu=h100,pool=a,hostler.dev/node=n-7"}],"name":"gpu-7"}}`
 		if got := hosttest.Read(t, dir, tokenFiles[0]); got != want {
 			t.Errorf("the configuration is %s", got)
 		}
@@ -212,6 +212,8 @@ func TestAJoinOfKubernetesIsRefused(t *testing.T) {
 		"a node of more":         {func(c *taskcatalog.ClusterJoin) { c.Node = "gpu-7,x" }, ""},
 		"a controller of more":   {func(c *taskcatalog.ClusterJoin) { c.Controller = "api:6443/x" }, ""},
 		"a label of Kubernetes":  {nil, "kubernetes.io/hostname=x"},
+		"a label of Hostler":     {nil, "hostler.dev/node=n-8"},
+		"an id of more":          {func(c *taskcatalog.ClusterJoin) { c.ID = "n-7,a=b" }, ""},
 		"a role":                 {nil, "node-role.kubernetes.io/control-plane=x"},
 		"a label of two":         {nil, "a=b,c=d"},
 		"a label without a text": {nil, "gpu"},

@@ -78,6 +78,9 @@ func joinRay(ctx context.Context, s *Step, c *taskcatalog.ClusterJoin) (Proof, e
 	if err := checkRay(c, environment, labels); err != nil {
 		return Proof{}, err
 	}
+	if labels, err = marked(c, labels); err != nil {
+		return Proof{}, err
+	}
 	if err := noOther(ctx, s, heldRay, c, "ray.node.leave"); err != nil {
 		return Proof{}, err
 	}

@@ -36,7 +36,9 @@ func joiningRay(t *testing.T, c taskcatalog.ClusterJoin, environment string, lab
 
 func TestANodeJoinsRayWithTheTokenInAFile(t *testing.T) {
 	needsRoot(t)
-	s, dir := joiningRay(t, rayJoin, "/opt/ray/env", "zone=a", "gpu.kind=h100")
+	c := rayJoin
+	c.ID = "n-7"
+	s, dir := joiningRay(t, c, "/opt/ray/env", "zone=a", "gpu.kind=h100")
 	d := s.Host.Systemd.(*hosttest.Systemd)
 	if look(t, s) {
 		t.Error("a node is joined before it joins")
@@ -53,7 +55,7 @@ func TestANodeJoinsRayWithTheTokenInAFile(t *testing.T) {
 		t.Errorf("the token is of %d, mode %o", st.Uid, st.Mode)
 	}
 	for file, want := range map[string]string{
-		rayUnitFile:  "\nExecStart=/opt/ray/env/bin/ray start --block --address=head.example:6379 --node-name=gpu-7 --labels=zone=a,gpu.kind=h100\n",
+		rayUnitFile:  "\nExecStart=/opt/ray/env/bin/ray start --block --address=head.example:6379 --node-name=gpu-7 --labels=zone=a,gpu.kind=h100,hostler.dev/node=n-7\n",
 		rayDrainFile: "\nExecStart=/opt/ray/env/bin/ray drain-node --address=head.example:6379 --node-id=%i --reason=DRAIN_NODE_REASON_PREEMPTION --reason-message=hostler\n",
 	} {
 		unit := hosttest.Read(t, dir, file)

@@ -18,7 +18,10 @@ const (
 	Draining State = "draining"
 	Drained  State = "drained" // the node gets no work, and has none
 	Down     State = "down"
-	Unknown  State = "unknown" // the cluster's answer is not understood
+	// Foreign: the cluster has a node of this name, and nothing proves that it is this one. Another machine may
+	// have joined by other means.
+	Foreign State = "foreign"
+	Unknown State = "unknown" // the cluster's answer is not understood
 )
 
 // Membership is a cluster's answer about one node.
@@ -30,8 +33,16 @@ type Membership struct {
 	Reason string
 	// ID is the cluster's own id of a member, where the node needs it to leave.
 	ID string
+	// Prove is what a person does who knows that a Foreign record is of this node.
+	Prove string
 	// Cut names work that the last order has cut off, such as pods by force.
 	Cut []string
+}
+
+// Node is a node of this broker.
+type Node struct {
+	Name string // in clusters
+	ID   string
 }
 
 // DrainOrder is how a node is to lose its work.
@@ -42,20 +53,20 @@ type DrainOrder struct {
 	ForceAfter time.Duration
 }
 
-// Adapter asks one cluster. Node is the name of a node in the cluster.
+// Adapter asks one cluster.
 type Adapter interface {
 	// Join returns what the node joins with. What is made for this node alone is of no use after the time.
 	// The caller clears the key. Code: cluster_join_unset.
-	Join(ctx context.Context, node string, until time.Time) (taskcatalog.ClusterJoin, error)
+	Join(ctx context.Context, node Node, until time.Time) (taskcatalog.ClusterJoin, error)
 	// Membership asks what the cluster says of the node. An error means that the cluster said nothing.
-	Membership(ctx context.Context, node string) (Membership, error)
+	Membership(ctx context.Context, node Node) (Membership, error)
 	// Joined takes back what the node has joined with, if it was made for this node alone.
-	Joined(ctx context.Context, node string) error
+	Joined(ctx context.Context, node Node) error
 	// Drain asks that the node gets no further work and loses what it has, as far as the cluster moves
 	// work. It is asked again until the node is drained, and returns what the cluster says by then, and
 	// what keeps the node. An adapter whose cluster takes this order from the node alone only asks. Code:
 	// cluster_force_unsupported.
-	Drain(ctx context.Context, node string, order DrainOrder) (Membership, error)
+	Drain(ctx context.Context, node Node, order DrainOrder) (Membership, error)
 	// Remove asks the cluster to forget the node. It does nothing if the node is absent.
-	Remove(ctx context.Context, node string) error
+	Remove(ctx context.Context, node Node) error
 }

@@ -12,6 +12,8 @@
 //   - Membership is what the cluster itself says of a node. The word of the node proves nothing.
 //   - What an adapter does not understand is Unknown, and an answer about another node as well. Unknown
 //     is never Member, and never Absent.
+//   - A record that does not say by its label that it is of this node, where the cluster has labels, is Foreign:
+//     it gets no order, and stops for a person.
 //   - A node's name in a cluster is the first part of its host name. Nothing is asked about a name that
 //     two nodes have, and no node joins while the cluster has an old record of its name.
 //   - An order to a cluster is done when Membership says so afterwards, not when the cluster has

@@ -37,7 +37,7 @@ type Steps struct {
 // Of answers a step of an operation's task, of the type cluster_join_token, cluster_membership or
 // cluster_leave. The caller must know that the task still belongs to the node. A cluster of another
 // project is answered as one that is not there. Codes: credential_refused, cluster_not_found,
-// cluster_name_taken, cluster_member_stale, and those of AccessOf and of the adapter.
+// cluster_name_taken, cluster_member_stale, cluster_node_unproven, and those of AccessOf and of the adapter.
 func (s *Steps) Of(ctx context.Context, task broker.Task, credentialType, step string) (broker.Minted, error) {
 	refuse := func(code, why string) (broker.Minted, error) {
 		return broker.Minted{}, broker.Errorf(broker.Forbidden, code, "cannot mint %s for step %q of task %s: %s",
@@ -62,8 +62,8 @@ func (s *Steps) Of(ctx context.Context, task broker.Task, credentialType, step s
 	if err != nil {
 		return broker.Minted{}, err
 	}
-	member := memberName(node)
-	switch taken, err := s.Records.MemberNameTaken(ctx, node.ID, member); {
+	member := Node{Name: memberName(node), ID: node.ID}
+	switch taken, err := s.Records.MemberNameTaken(ctx, node.ID, member.Name); {
 	case err != nil:
 		return broker.Minted{}, err
 	case taken:
@@ -80,7 +80,7 @@ func (s *Steps) Of(ctx context.Context, task broker.Task, credentialType, step s
 
 // answer asks the adapter.
 func (s *Steps) answer(
-	ctx context.Context, a Adapter, c broker.Cluster, credentialType, node string, order DrainOrder,
+	ctx context.Context, a Adapter, c broker.Cluster, credentialType string, node Node, order DrainOrder,
 ) (broker.Minted, error) {
 	made := broker.Minted{Expires: s.Now().Add(life)}
 	var answer any
@@ -93,11 +93,13 @@ func (s *Steps) answer(
 			return broker.Minted{}, err
 		}
 		defer clear(join.Key)
-		made.Opens = "join cluster " + c.Name + " as " + node
+		made.Opens = "join cluster " + c.Name + " as " + node.Name
 		answer = join
 	} else {
 		is, err := a.Membership(ctx, node)
 		switch {
+		case err == nil && is.State == Foreign:
+			err = Unproven("speak for", c.Name, node, is)
 		case err == nil && credentialType == taskcatalog.CredentialClusterLeave:
 			is, err = letGo(ctx, a, node, is, order)
 		case err == nil && is.State == Member:
@@ -106,12 +108,12 @@ func (s *Steps) answer(
 		if err != nil {
 			return broker.Minted{}, err
 		}
-		made.Opens = fmt.Sprintf("cluster %s says %s of %s (%s)", c.Name, is.State, node, is.Words)
+		made.Opens = fmt.Sprintf("cluster %s says %s of %s (%s)", c.Name, is.State, node.Name, is.Words)
 		if len(is.Cut) > 0 {
 			made.Opens += "; cut off: " + strings.Join(is.Cut, ", ")
 		}
 		answer = taskcatalog.ClusterMembership{
-			State: string(is.State), Words: is.Words, ID: is.ID, Controller: c.Controller, Node: node, Cut: is.Cut,
+			State: string(is.State), Words: is.Words, ID: is.ID, Controller: c.Controller, Node: node.Name, Cut: is.Cut,
 		}
 	}
 	raw, err := json.Marshal(answer)
@@ -121,7 +123,7 @@ func (s *Steps) answer(
 
 // notThere refuses a node to join while the cluster has a record of its name that is not down: the
 // cluster would confirm the join by the old record. Code: cluster_member_stale.
-func notThere(ctx context.Context, a Adapter, c broker.Cluster, node string) error {
+func notThere(ctx context.Context, a Adapter, c broker.Cluster, node Node) error {
 	is, err := a.Membership(ctx, node)
 	if err != nil || is.State == Absent || is.State == Down {
 		return err

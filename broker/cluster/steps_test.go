@@ -25,16 +25,16 @@ type fakeCluster struct {
 	asked  []string
 }
 
-func (f *fakeCluster) Join(_ context.Context, node string, until time.Time) (taskcatalog.ClusterJoin, error) {
-	f.asked = append(f.asked, "join "+node)
+func (f *fakeCluster) Join(_ context.Context, node Node, until time.Time) (taskcatalog.ClusterJoin, error) {
+	f.asked = append(f.asked, "join "+node.Name)
 	if !until.Equal(now.Add(life)) {
 		return taskcatalog.ClusterJoin{}, errors.New("the end is another")
 	}
-	return taskcatalog.ClusterJoin{Node: node, Controller: "ctl:6817", Auth: "munge", Key: []byte("planted-key")}, f.err
+	return taskcatalog.ClusterJoin{Node: node.Name, Controller: "ctl:6817", Auth: "munge", Key: []byte("planted-key")}, f.err
 }
 
-func (f *fakeCluster) Membership(_ context.Context, node string) (Membership, error) {
-	f.asked = append(f.asked, "look "+node)
+func (f *fakeCluster) Membership(_ context.Context, node Node) (Membership, error) {
+	f.asked = append(f.asked, "look "+node.Name)
 	return f.is, f.err
 }
 
@@ -46,9 +46,9 @@ func (f *fakeCluster) order(what, node string) error {
 	return f.orders
 }
 
-func (f *fakeCluster) Joined(_ context.Context, node string) error { return f.order("joined", node) }
+func (f *fakeCluster) Joined(_ context.Context, node Node) error { return f.order("joined", node.Name) }
 
-func (f *fakeCluster) Drain(_ context.Context, node string, order DrainOrder) (Membership, error) {
+func (f *fakeCluster) Drain(_ context.Context, node Node, order DrainOrder) (Membership, error) {
 	if !order.At.Equal(now) {
 		return Membership{}, errors.New("the time is another")
 	}
@@ -56,13 +56,13 @@ func (f *fakeCluster) Drain(_ context.Context, node string, order DrainOrder) (M
 	if order.ForceAfter > 0 {
 		force = " by force after " + order.ForceAfter.String()
 	}
-	if err := f.order("drain for "+order.Reason+force+":", node); err != nil {
+	if err := f.order("drain for "+order.Reason+force+":", node.Name); err != nil {
 		return Membership{}, err
 	}
 	return f.is, nil
 }
 
-func (f *fakeCluster) Remove(_ context.Context, node string) error { return f.order("remove", node) }
+func (f *fakeCluster) Remove(_ context.Context, node Node) error { return f.order("remove", node.Name) }
 
 type site struct {
 	clusters map[string]broker.Cluster
@@ -146,6 +146,24 @@ func TestAStepIsAnsweredByTheCluster(t *testing.T) {
 	}
 }
 
+// A record of the node's name that nothing proves to be of the node gets no order, and proves no membership.
+func TestARecordThatNothingProvesStopsForAPerson(t *testing.T) {
+	for kind, step := range map[string]string{"cluster_membership": "verify", "cluster_leave": "leave"} {
+		s := newSite(t, plan)
+		s.fake.is = Membership{State: Foreign, Words: "Ready,no label x", Prove: "put a label there"}
+		got, err := s.ask(t, kind, step)
+		if err == nil || broker.AsError(err).Code != "cluster_node_unproven" || broker.AsError(err).Kind != broker.Refused || got.Secret != "" ||
+			strings.Join(s.fake.asked, ", ") != "look gpu-7" {
+			t.Fatalf("%s: %+v %v, asked %v", kind, got, err, s.fake.asked)
+		}
+		for _, word := range []string{"node n-1", "gpu-7 of cluster lab", "Ready,no label x", "put a label there", "nothing was changed"} {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%s: %v does not say %q", kind, err, word)
+			}
+		}
+	}
+}
+
 func TestAStepIsRefused(t *testing.T) {
 	for name, row := range map[string]struct {
 		plan, kind, step, code string
@@ -200,7 +218,7 @@ func TestAStepIsRefused(t *testing.T) {
 // that has not happened.
 func TestANodeJoinsOnlyWhereTheClusterHasNoRecordOfIt(t *testing.T) {
 	for state, joins := range map[State]bool{
-		Absent: true, Down: true, Member: false, Joining: false, Draining: false, Drained: false, Unknown: false, "": false,
+		Absent: true, Down: true, Member: false, Foreign: false, Joining: false, Draining: false, Drained: false, Unknown: false, "": false,
 	} {
 		s := newSite(t, plan)
 		s.fake.is = Membership{State: state, Words: "IDLE+DYNAMIC_NORM"}

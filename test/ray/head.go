@@ -82,7 +82,7 @@ func (h *Head) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	for _, n := range h.nodes {
 		row := map[string]any{
 			"node_id": n.ID, "node_ip": "10.0.0.7", "is_head_node": n.Name == "head", "state": n.state(), "state_message": nil, "node_name": n.Name,
-			"resources_total": map[string]float64{"GPU": 8}, "labels": map[string]string{"ray.io/node-id": n.ID},
+			"resources_total": map[string]float64{"GPU": 8}, "labels": n.labels(),
 		}
 		fits := true
 		for i, key := range q["filter_keys"] {
@@ -102,6 +102,17 @@ func (h *Head) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		"total": len(h.nodes), "num_after_truncation": fitting, "num_filtered": fitting, "result": result,
 		"partial_failure_warning": "", "warnings": nil,
 	}}})
+}
+
+// labels are what Ray keeps of --labels, beside its own.
+func (n *Node) labels() map[string]string {
+	all := map[string]string{"ray.io/node-id": n.ID}
+	for _, pair := range strings.Split(n.Labels, ",") {
+		if key, value, ok := strings.Cut(pair, "="); ok {
+			all[key] = value
+		}
+	}
+	return all
 }
 
 func (n *Node) state() string {

@@ -188,7 +188,7 @@ func TestANodeJoinsAndLeavesByItsSteps(t *testing.T) {
 		if err := errors.Join(l.join(), l.verify()); err != nil {
 			t.Fatal(err)
 		}
-		if all := l.head.Nodes("gpu-7"); len(all) != round || !all[round-1].Alive || all[round-1].Labels != "zone=a" {
+		if all := l.head.Nodes("gpu-7"); len(all) != round || !all[round-1].Alive || all[round-1].Labels != "zone=a,hostler.dev/node=n-1" {
 			t.Fatalf("the head has %+v", all)
 		}
 		if _, err := l.ask(t.Context(), taskcatalog.CredentialClusterJoin, "token"); broker.AsError(err).Code != "cluster_member_stale" {

@@ -58,7 +58,7 @@ func TestANodeJoinsAndLeavesByItsSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Until("the node is a member", func() bool {
-		is, err := a.Membership(t.Context(), "gpu-7")
+		is, err := a.Membership(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"})
 		return err == nil && is.State == taskcatalog.ClusterMember
 	})
 	if out := c.Run("srun", "--nodes=1", "--constraint=h100", "--chdir=/tmp", "/usr/bin/id", "-u"); strings.TrimSpace(out) != "0" {
@@ -85,7 +85,7 @@ func TestANodeJoinsAndLeavesByItsSteps(t *testing.T) {
 	}
 	c.Run("scancel", "--name=long")
 	c.Until("the node is drained", func() bool {
-		is, err := a.Membership(t.Context(), "gpu-7")
+		is, err := a.Membership(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"})
 		return err == nil && is.State == cluster.Drained
 	})
 	step = joinStep(h, steps.Args{"cluster": "slurm", "name": "lab"})

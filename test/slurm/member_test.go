@@ -15,7 +15,7 @@ func TestANodeIsAMemberUntilItLeaves(t *testing.T) {
 	a := adapter.New(c.Record())
 	is := func() cluster.Membership {
 		t.Helper()
-		m, err := a.Membership(t.Context(), "n1")
+		m, err := a.Membership(t.Context(), cluster.Node{Name: "n1", ID: "n-7"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -24,7 +24,7 @@ func TestANodeIsAMemberUntilItLeaves(t *testing.T) {
 	if m := is(); m.State != cluster.Absent {
 		t.Fatalf("before: %+v", m)
 	}
-	if _, err := a.Drain(t.Context(), "n1", cluster.DrainOrder{Reason: "early"}); err == nil || broker.AsError(err).Code != "cluster_node_unknown" {
+	if _, err := a.Drain(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}, cluster.DrainOrder{Reason: "early"}); err == nil || broker.AsError(err).Code != "cluster_node_unknown" {
 		t.Fatal(err)
 	}
 	stop := c.Begin("slurmd", "-D", "-Z", "-N", "n1", "--conf-server", Controller, "--conf", "Feature=gpu")
@@ -36,16 +36,16 @@ func TestANodeIsAMemberUntilItLeaves(t *testing.T) {
 	// A job that runs keeps the node from being drained.
 	c.Run("sbatch", "--nodelist=n1", "--chdir=/tmp", "--output=/dev/null", "--job-name=long", "--wrap=sleep 600")
 	c.Until("the job runs", func() bool { return strings.Contains(c.Run("squeue", "--noheader", "--states=RUNNING"), "long") })
-	if _, err := a.Drain(t.Context(), "n1", cluster.DrainOrder{Reason: "it goes back to the pool"}); err != nil {
+	if _, err := a.Drain(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}, cluster.DrainOrder{Reason: "it goes back to the pool"}); err != nil {
 		t.Fatal(err)
 	}
 	if m := is(); m.State != cluster.Draining || m.Reason != "it goes back to the pool" || !strings.Contains(m.Words, "DRAIN") {
 		t.Errorf("with a job: %+v", m)
 	}
-	if _, err := a.Drain(t.Context(), "n1", cluster.DrainOrder{Reason: "again"}); err != nil {
+	if _, err := a.Drain(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}, cluster.DrainOrder{Reason: "again"}); err != nil {
 		t.Error(err)
 	}
-	if err := a.Remove(t.Context(), "n1"); err == nil || broker.AsError(err).Code != "cluster_refused" {
+	if err := a.Remove(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}); err == nil || broker.AsError(err).Code != "cluster_refused" {
 		t.Errorf("a node with a job is removed: %v", err)
 	}
 	c.Run("scancel", "--name=long")
@@ -55,13 +55,13 @@ func TestANodeIsAMemberUntilItLeaves(t *testing.T) {
 	}
 
 	stop()
-	if err := a.Remove(t.Context(), "n1"); err != nil {
+	if err := a.Remove(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}); err != nil {
 		t.Fatal(err)
 	}
 	if m := is(); m.State != cluster.Absent {
 		t.Errorf("after: %+v", m)
 	}
-	if err := a.Remove(t.Context(), "n1"); err != nil {
+	if err := a.Remove(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}); err != nil {
 		t.Errorf("once more: %v", err)
 	}
 }
@@ -70,7 +70,7 @@ func TestAnotherKeyIsNoMember(t *testing.T) {
 	c := Start(t)
 	record, access := c.Record()
 	access.Token = "eyJhbGciOiJIUzI1NiJ9.e30.AAAA"
-	if _, err := adapter.New(record, access).Membership(t.Context(), "n1"); err == nil || broker.AsError(err).Code != "cluster_token_refused" {
+	if _, err := adapter.New(record, access).Membership(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}); err == nil || broker.AsError(err).Code != "cluster_token_refused" {
 		t.Error(err)
 	}
 }

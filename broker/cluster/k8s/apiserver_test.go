@@ -239,7 +239,7 @@ func (f *apiServer) aNode(name, ready string) object {
 	f.uids++
 	n := object{
 		"kind": "Node", "apiVersion": "v1",
-		"metadata": object{"name": name, "uid": "u-" + strconv.Itoa(f.uids), "resourceVersion": strconv.Itoa(f.uids), "labels": object{"kubernetes.io/hostname": name}},
+		"metadata": object{"name": name, "uid": "u-" + strconv.Itoa(f.uids), "resourceVersion": strconv.Itoa(f.uids), "labels": object{"kubernetes.io/hostname": name, "hostler.dev/node": "n-7"}},
 		"spec":     object{"podCIDR": "10.244.1.0/24"},
 		"status":   object{"conditions": []object{{"type": "MemoryPressure", "status": "False"}, {"type": "Ready", "status": ready, "reason": "KubeletReady"}}},
 	}

@@ -32,6 +32,7 @@
 // # Rules
 //
 //   - Absent is an answer that says NotFound of this very node. Every other 404 is no answer.
+//   - A node is this one only by its label hostler.dev/node, with the node's id. Kubelet sets it as it makes the record.
 //   - Each pod of a list must be on the node, or nothing is evicted: a server that ignores the selector
 //     would have a whole cluster evicted.
 //   - Each order carries the uid that was read before, so that it never reaches a successor of the same

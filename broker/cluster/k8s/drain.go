@@ -36,20 +36,21 @@ func (n *node) noted() (since time.Time, reason string) {
 }
 
 // Drain implements cluster.Adapter: it cordons the node, and evicts pods.
-func (c *Cluster) Drain(ctx context.Context, name string, order cluster.DrainOrder) (cluster.Membership, error) {
+func (c *Cluster) Drain(ctx context.Context, of cluster.Node, order cluster.DrainOrder) (cluster.Membership, error) {
+	name := of.Name
 	if order.Reason = strings.TrimSpace(taskcatalog.Clean(order.Reason, maxReason)); order.Reason == "" {
 		return cluster.Membership{}, broker.Errorf(broker.Invalid, "reason_missing", "cannot drain %s of cluster %s: no reason is given", name, c.name)
 	}
 	ctx, cancel := context.WithTimeout(ctx, orderTime)
 	defer cancel()
-	n, is, err := c.known(ctx, "drain", name)
+	n, is, err := c.known(ctx, "drain", of)
 	if err != nil {
 		return cluster.Membership{}, err
 	}
 	since, reason := n.noted()
 	if !n.Spec.Unschedulable || reason != order.Reason || since.After(order.At) {
 		since = order.At
-		if is, err = c.cordon(ctx, n, order); err != nil {
+		if is, err = c.cordon(ctx, of, n, order); err != nil {
 			return cluster.Membership{}, err
 		}
 	}
@@ -74,8 +75,8 @@ func (c *Cluster) Drain(ctx context.Context, name string, order cluster.DrainOrd
 }
 
 // cordon keeps new pods from the node, and notes why and since when. The node must be cordoned in the
-// answer.
-func (c *Cluster) cordon(ctx context.Context, was *node, order cluster.DrainOrder) (cluster.Membership, error) {
+// answer, and still be this one.
+func (c *Cluster) cordon(ctx context.Context, of cluster.Node, was *node, order cluster.DrainOrder) (cluster.Membership, error) {
 	patch := map[string]any{
 		"metadata": map[string]any{
 			"uid":         was.Metadata.UID,
@@ -91,7 +92,7 @@ func (c *Cluster) cordon(ctx context.Context, was *node, order cluster.DrainOrde
 	if err != nil {
 		return cluster.Membership{}, err
 	}
-	is := judge(&n, was.Metadata.Name)
+	is := judge(&n, of)
 	if is.State != cluster.Draining || n.Metadata.UID != was.Metadata.UID {
 		return cluster.Membership{}, c.not("drain", was.Metadata.Name, is)
 	}

@@ -16,7 +16,7 @@ const reason = "hostler: operation op-1 (k8s.node.leave@v1)"
 
 func drain(t *testing.T, c *Cluster, at time.Time, force time.Duration) (cluster.Membership, error) {
 	t.Helper()
-	return c.Drain(t.Context(), "gpu-7", cluster.DrainOrder{Reason: reason, At: at, ForceAfter: force})
+	return c.Drain(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}, cluster.DrainOrder{Reason: reason, At: at, ForceAfter: force})
 }
 
 func (f *apiServer) names() string {
@@ -49,7 +49,7 @@ func TestADrainEvictsWhatGoesElsewhere(t *testing.T) {
 	if is, err := drain(t, c, now.Add(time.Minute), 0); err != nil || is.State != cluster.Drained || len(f.orders()) > 0 {
 		t.Errorf("%+v %v, %v", is, err, f.asked)
 	}
-	if is, err := c.Membership(t.Context(), "gpu-7"); err != nil || is.State != cluster.Drained || is.Reason != reason {
+	if is, err := c.Membership(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}); err != nil || is.State != cluster.Drained || is.Reason != reason {
 		t.Errorf("%+v %v", is, err)
 	}
 }
@@ -324,7 +324,7 @@ func TestADrainIsRefused(t *testing.T) {
 	if _, err := drain(t, c, now, 0); codeOf(err) != "cluster_node_unknown" {
 		t.Errorf("an unknown node: %v", err)
 	}
-	if _, err := c.Drain(t.Context(), "gpu-7", cluster.DrainOrder{Reason: " ", At: now}); codeOf(err) != "reason_missing" {
+	if _, err := c.Drain(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}, cluster.DrainOrder{Reason: " ", At: now}); codeOf(err) != "reason_missing" {
 		t.Error(err)
 	}
 	n := f.aNode("gpu-7", "True")

@@ -59,13 +59,14 @@ var taints = map[string]cluster.State{
 
 var effects = []string{"NoSchedule", "PreferNoSchedule", "NoExecute"}
 
-// judge makes a membership of a node. Of a node that is cordoned the pods decide: the state is Draining.
-func judge(n *node, name string) cluster.Membership {
+// judge makes a membership of a node. Of a node that is cordoned the pods decide: the state is Draining. One
+// that nothing proves to be the wanted one is Foreign.
+func judge(n *node, of cluster.Node) cluster.Membership {
 	unknown := func(words string) cluster.Membership { return cluster.Membership{State: cluster.Unknown, Words: words} }
 	switch {
 	case n.APIVersion != "v1" || n.Kind != "Node":
 		return unknown("the answer is no node")
-	case n.Metadata.Name != name:
+	case n.Metadata.Name != of.Name:
 		return unknown("the answer is about another node")
 	case n.Metadata.UID == "":
 		return unknown("the node has no uid")
@@ -103,8 +104,28 @@ func judge(n *node, name string) cluster.Membership {
 	if n.Spec.Unschedulable {
 		state = cluster.Draining
 	}
+	if mine, named := n.Metadata.Labels[mark]; mine != of.ID || mine == "" {
+		state = cluster.Foreign
+		words = append(words, unmarked(mine, named))
+	}
 	_, reason := n.noted()
-	return cluster.Membership{State: state, Words: taskcatalog.Clean(strings.Join(words, ","), maxWords), Reason: reason}
+	m := cluster.Membership{State: state, Words: taskcatalog.Clean(strings.Join(words, ","), maxWords), Reason: reason}
+	if state == cluster.Foreign {
+		m.Prove = "run kubectl label node " + of.Name + " " + mark + "=" + of.ID
+	}
+	return m
+}
+
+// mark is the label that kubelet registers a node with, when it has joined by this broker: the node's id.
+// NodeRestriction lets kubelet set it on its own node alone. Kubelet sets it only when it makes the node's
+// record, so an older record of the name does not become this node's by a join.
+const mark = taskcatalog.ClusterNodeLabel
+
+func unmarked(label string, is bool) string {
+	if !is {
+		return "no label " + mark
+	}
+	return "label " + mark + "=" + taskcatalog.Clean(label, 63)
 }
 
 // kubernetesOwn reports whether a taint is of Kubernetes itself, which knows more of them with each

@@ -30,12 +30,12 @@ func New(c broker.Cluster, a cluster.Access) cluster.Adapter {
 func nodePath(name string) string { return "/api/v1/nodes/" + url.PathEscape(name) }
 
 // Membership implements cluster.Adapter.
-func (c *Cluster) Membership(ctx context.Context, name string) (cluster.Membership, error) {
-	_, is, err := c.look(ctx, name)
+func (c *Cluster) Membership(ctx context.Context, of cluster.Node) (cluster.Membership, error) {
+	_, is, err := c.look(ctx, of)
 	if err != nil || is.State != cluster.Draining {
 		return is, err
 	}
-	pods, err := c.work(ctx, name)
+	pods, err := c.work(ctx, of.Name)
 	if err != nil {
 		return cluster.Membership{}, err
 	}
@@ -48,7 +48,8 @@ func (c *Cluster) Membership(ctx context.Context, name string) (cluster.Membersh
 }
 
 // look asks for a node once. Of a node that is cordoned it says draining.
-func (c *Cluster) look(ctx context.Context, name string) (*node, cluster.Membership, error) {
+func (c *Cluster) look(ctx context.Context, of cluster.Node) (*node, cluster.Membership, error) {
+	name := of.Name
 	if err := c.named(name); err != nil {
 		return nil, cluster.Membership{}, err
 	}
@@ -58,7 +59,7 @@ func (c *Cluster) look(ctx context.Context, name string) (*node, cluster.Members
 	case err != nil:
 		return nil, cluster.Membership{}, err
 	case s == nil:
-		return &n, judge(&n, name), nil
+		return &n, judge(&n, of), nil
 	case s.code == http.StatusNotFound && s.about("NotFound", "nodes", name):
 		return nil, cluster.Membership{State: cluster.Absent, Words: "no such node"}, nil
 	case s.code == http.StatusNotFound:
@@ -67,9 +68,11 @@ func (c *Cluster) look(ctx context.Context, name string) (*node, cluster.Members
 	return nil, cluster.Membership{}, c.rest.said(s)
 }
 
-// known returns a node that an order may reach. Code: cluster_node_unknown, cluster_node_refused.
-func (c *Cluster) known(ctx context.Context, verb, name string) (*node, cluster.Membership, error) {
-	n, is, err := c.look(ctx, name)
+// known returns a node that an order may reach. Codes: cluster_node_unknown, cluster_node_refused,
+// cluster_node_unproven.
+func (c *Cluster) known(ctx context.Context, verb string, of cluster.Node) (*node, cluster.Membership, error) {
+	name := of.Name
+	n, is, err := c.look(ctx, of)
 	switch {
 	case err != nil:
 		return nil, is, err
@@ -78,14 +81,17 @@ func (c *Cluster) known(ctx context.Context, verb, name string) (*node, cluster.
 	case n.controls():
 		return nil, is, broker.Errorf(broker.Refused, "cluster_node_refused",
 			"cannot %s %s of cluster %s: it is a node of the control plane, which kubeadm alone should take out", verb, name, c.name)
+	case is.State == cluster.Foreign:
+		return nil, is, cluster.Unproven(verb, c.name, of, is)
 	}
 	return n, is, nil
 }
 
 // Remove implements cluster.Adapter: it deletes the node, and what is left of its token. A node that is
 // not drained keeps its work.
-func (c *Cluster) Remove(ctx context.Context, name string) error {
-	n, is, err := c.known(ctx, "remove", name)
+func (c *Cluster) Remove(ctx context.Context, of cluster.Node) error {
+	name := of.Name
+	n, is, err := c.known(ctx, "remove", of)
 	switch {
 	case is.State == cluster.Absent:
 		return nil
@@ -98,7 +104,7 @@ func (c *Cluster) Remove(ctx context.Context, name string) error {
 	if pods, err := c.work(ctx, name); err != nil || len(pods) > 0 {
 		return cmp.Or(err, c.not("remove", name, is))
 	}
-	if err := c.Joined(ctx, name); err != nil {
+	if err := c.Joined(ctx, of); err != nil {
 		return err
 	}
 	return c.rest.remove(ctx, nodePath(name), "nodes", name, options{

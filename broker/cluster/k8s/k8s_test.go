@@ -59,7 +59,7 @@ func TestWhatKubernetesSaysIsJudged(t *testing.T) {
 		if row.change != nil {
 			row.change(n)
 		}
-		is, err := c.Membership(t.Context(), "gpu-7")
+		is, err := c.Membership(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"})
 		if err != nil || is.State != row.want || row.words != "" && is.Words != row.words || is.Words == "" {
 			t.Errorf("%s: %+v %v, want %s", name, is, err, row.want)
 		}
@@ -69,7 +69,7 @@ func TestWhatKubernetesSaysIsJudged(t *testing.T) {
 // Only an answer about this very node means that it is not there.
 func TestAbsentIsAnAnswerAboutTheNode(t *testing.T) {
 	f, c := start(t)
-	if is, err := c.Membership(t.Context(), "gpu-7"); err != nil || is.State != cluster.Absent {
+	if is, err := c.Membership(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}); err != nil || is.State != cluster.Absent {
 		t.Error(is, err)
 	}
 	for name, answer := range map[string]func(w http.ResponseWriter){
@@ -84,14 +84,14 @@ func TestAbsentIsAnAnswerAboutTheNode(t *testing.T) {
 		"a page": func(w http.ResponseWriter) { http.NotFound(w, nil) },
 	} {
 		f.answer = func(w http.ResponseWriter, _ *http.Request) bool { answer(w); return true }
-		is, err := c.Membership(t.Context(), "gpu-7")
+		is, err := c.Membership(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"})
 		if err == nil && is.State != cluster.Unknown || err != nil && codeOf(err) != "cluster_answer_invalid" {
 			t.Errorf("%s: %+v %v", name, is, err)
 		}
 		if name == "a page" && err == nil {
 			t.Error("a page is an answer")
 		}
-		if err := c.Remove(t.Context(), "gpu-7"); err == nil {
+		if err := c.Remove(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}); err == nil {
 			t.Errorf("%s: the node counts as removed", name)
 		}
 	}
@@ -141,7 +141,7 @@ func TestAStrangeServerIsNoCluster(t *testing.T) {
 	} {
 		f, c := start(t)
 		f.answer = row.answer
-		is, err := c.Membership(t.Context(), "gpu-7")
+		is, err := c.Membership(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"})
 		if codeOf(err) != row.code || is.State != "" {
 			t.Errorf("%s: %+v %v, want %s", name, is, err, row.code)
 		}
@@ -157,10 +157,10 @@ func TestAStrangeServerIsNoCluster(t *testing.T) {
 func TestNamesThatAreNoneReachNoServer(t *testing.T) {
 	f, c := start(t)
 	for _, name := range []string{"", "-n1", "n1-", "N1", "n1/status", "../pods", "n1?x", "a.b", strings.Repeat("n", 64)} {
-		_, look := c.Membership(t.Context(), name)
-		_, join := c.Join(t.Context(), name, now)
-		_, drain := c.Drain(t.Context(), name, cluster.DrainOrder{Reason: "r", At: now})
-		for _, err := range []error{look, join, drain, c.Joined(t.Context(), name), c.Remove(t.Context(), name)} {
+		_, look := c.Membership(t.Context(), cluster.Node{Name: name})
+		_, join := c.Join(t.Context(), cluster.Node{Name: name}, now)
+		_, drain := c.Drain(t.Context(), cluster.Node{Name: name}, cluster.DrainOrder{Reason: "r", At: now})
+		for _, err := range []error{look, join, drain, c.Joined(t.Context(), cluster.Node{Name: name}), c.Remove(t.Context(), cluster.Node{Name: name})} {
 			if codeOf(err) != "cluster_node_invalid" {
 				t.Errorf("%q: %v", name, err)
 			}
@@ -173,7 +173,7 @@ func TestNamesThatAreNoneReachNoServer(t *testing.T) {
 
 func TestATokenIsMadeForOneNode(t *testing.T) {
 	f, c := start(t)
-	join, err := c.Join(t.Context(), "gpu-7", now.Add(15*time.Minute))
+	join, err := c.Join(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}, now.Add(15*time.Minute))
 	if err != nil || join.Node != "gpu-7" || join.Controller != "api.example:6443" || join.Auth != "bootstrap-token" || join.CA == "" {
 		t.Fatal(join, err)
 	}
@@ -197,15 +197,15 @@ func TestATokenIsMadeForOneNode(t *testing.T) {
 	}
 
 	// A second join, after a broker that ended or a task that was retried, replaces the token.
-	again, err := c.Join(t.Context(), "gpu-7", now)
+	again, err := c.Join(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}, now)
 	if err != nil || string(again.Key) == string(join.Key) || !strings.HasPrefix(string(again.Key), id+".") || len(f.secrets) != 1 {
 		t.Error(again, err, f.secrets)
 	}
-	if other, err := c.Join(t.Context(), "gpu-8", now); err != nil || strings.HasPrefix(string(other.Key), id+".") || len(f.secrets) != 2 {
+	if other, err := c.Join(t.Context(), cluster.Node{Name: "gpu-8", ID: "n-7"}, now); err != nil || strings.HasPrefix(string(other.Key), id+".") || len(f.secrets) != 2 {
 		t.Error(other, err)
 	}
 	for range 2 {
-		if err := c.Joined(t.Context(), "gpu-7"); err != nil || len(f.secrets) != 1 {
+		if err := c.Joined(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}); err != nil || len(f.secrets) != 1 {
 			t.Error(err, f.secrets)
 		}
 	}
@@ -225,7 +225,7 @@ func TestAnotherTokenIsRefused(t *testing.T) {
 	} {
 		f, c := start(t)
 		f.stored = change
-		join, err := c.Join(t.Context(), "gpu-7", now)
+		join, err := c.Join(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}, now)
 		if codeOf(err) != "cluster_answer_invalid" || join.Key != nil || strings.Contains(err.Error(), "planted") {
 			t.Errorf("%s: %v %v", name, join, err)
 		}
@@ -240,11 +240,11 @@ func TestAnotherTokenIsRefused(t *testing.T) {
 		}
 		return r.Method == http.MethodPost
 	}
-	if _, err := c.Join(t.Context(), "gpu-7", now); err == nil || len(f.asked) > 4 {
+	if _, err := c.Join(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}, now); err == nil || len(f.asked) > 4 {
 		t.Error(err, f.asked)
 	}
 	c.controller = ""
-	if _, err := c.Join(t.Context(), "gpu-7", now); codeOf(err) != "cluster_join_unset" {
+	if _, err := c.Join(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}, now); codeOf(err) != "cluster_join_unset" {
 		t.Error(err)
 	}
 }
@@ -252,12 +252,12 @@ func TestAnotherTokenIsRefused(t *testing.T) {
 func TestANodeIsRemovedWhenItHasNoWork(t *testing.T) {
 	f, c := start(t)
 	n := f.aNode("gpu-7", "True")
-	if err := c.Remove(t.Context(), "gpu-7"); codeOf(err) != "cluster_node_unknown" || len(f.orders()) > 0 {
+	if err := c.Remove(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}); codeOf(err) != "cluster_node_unknown" || len(f.orders()) > 0 {
 		t.Errorf("a member: %v, %v", err, f.asked)
 	}
 	n["spec"].(object)["unschedulable"] = true
 	f.aPod("team/web-1", "gpu-7", "ReplicaSet")
-	if err := c.Remove(t.Context(), "gpu-7"); codeOf(err) != "cluster_node_unknown" || len(f.orders()) > 0 {
+	if err := c.Remove(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}); codeOf(err) != "cluster_node_unknown" || len(f.orders()) > 0 {
 		t.Errorf("with a pod: %v, %v", err, f.asked)
 	}
 	f.pods = nil
@@ -267,17 +267,17 @@ func TestANodeIsRemovedWhenItHasNoWork(t *testing.T) {
 		}
 		return false
 	}
-	if err := c.Remove(t.Context(), "gpu-7"); codeOf(err) != "cluster_refused" || f.nodes["gpu-7"] == nil {
+	if err := c.Remove(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}); codeOf(err) != "cluster_refused" || f.nodes["gpu-7"] == nil {
 		t.Errorf("a node that changed: %v", err)
 	}
 	f.answer = nil
-	if _, err := c.Join(t.Context(), "gpu-7", now); err != nil {
+	if _, err := c.Join(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}, now); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Remove(t.Context(), "gpu-7"); err != nil || f.nodes["gpu-7"] != nil || len(f.secrets) > 0 {
+	if err := c.Remove(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}); err != nil || f.nodes["gpu-7"] != nil || len(f.secrets) > 0 {
 		t.Errorf("%v, %v", err, f.nodes)
 	}
-	if err := c.Remove(t.Context(), "gpu-7"); err != nil {
+	if err := c.Remove(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}); err != nil {
 		t.Errorf("once more: %v", err)
 	}
 }
@@ -286,8 +286,8 @@ func TestTheControlPlaneIsLeftAlone(t *testing.T) {
 	for _, role := range []string{"control-plane", "master", "etcd"} {
 		f, c := start(t)
 		meta(f.aNode("gpu-7", "True"))["labels"] = object{"node-role.kubernetes.io/" + role: ""}
-		_, err := c.Drain(t.Context(), "gpu-7", cluster.DrainOrder{Reason: "r", At: now})
-		if removed := c.Remove(t.Context(), "gpu-7"); codeOf(err) != "cluster_node_refused" || codeOf(removed) != "cluster_node_refused" || len(f.orders()) > 0 {
+		_, err := c.Drain(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}, cluster.DrainOrder{Reason: "r", At: now})
+		if removed := c.Remove(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}); codeOf(err) != "cluster_node_refused" || codeOf(removed) != "cluster_node_refused" || len(f.orders()) > 0 {
 			t.Errorf("%s: %v, %v, %v", role, err, removed, f.asked)
 		}
 	}
@@ -302,13 +302,13 @@ func TestPodsComeInPages(t *testing.T) {
 		f.aPod(fmt.Sprintf("team/elsewhere-%d", i), "gpu-8", "ReplicaSet")
 	}
 	f.expired = 1
-	is, err := c.Membership(t.Context(), "gpu-7")
+	is, err := c.Membership(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"})
 	pages := len(slices.DeleteFunc(slices.Clone(f.asked), func(a string) bool { return !strings.Contains(a, "/pods?") }))
 	if err != nil || is.State != cluster.Draining || is.Words != "Ready,SchedulingDisabled; pods: 51" || pages != 5 {
 		t.Errorf("%+v %v, pages %d", is, err, pages)
 	}
 	f.expired = 2
-	if is, err := c.Membership(t.Context(), "gpu-7"); codeOf(err) != "cluster_answer_invalid" || is.State != "" {
+	if is, err := c.Membership(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}); codeOf(err) != "cluster_answer_invalid" || is.State != "" {
 		t.Errorf("%+v %v", is, err)
 	}
 	f.asked = nil
@@ -319,7 +319,38 @@ func TestPodsComeInPages(t *testing.T) {
 		}
 		return false
 	}
-	if is, err := c.Membership(t.Context(), "gpu-7"); codeOf(err) != "cluster_answer_invalid" || is.State != "" || len(f.asked) > maxPages+1 {
+	if is, err := c.Membership(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"}); codeOf(err) != "cluster_answer_invalid" || is.State != "" || len(f.asked) > maxPages+1 {
 		t.Errorf("%+v %v, asked %d", is, err, len(f.asked))
+	}
+}
+
+// A machine that has joined by other means under the same name is neither cordoned, nor emptied, nor removed.
+func TestANodeThatNothingProvesGetsNoOrder(t *testing.T) {
+	me := cluster.Node{Name: "gpu-7", ID: "n-7"}
+	for name, labels := range map[string]object{
+		"no label": {"kubernetes.io/hostname": "gpu-7"}, "another node": {"hostler.dev/node": "n-8"}, "an empty label": {"hostler.dev/node": ""},
+		"no labels": nil, "a label like it": {"hostler.dev/nodes": "n-7", "hostler.dev/Node": "n-7"},
+	} {
+		for _, cordoned := range []bool{false, true} {
+			f, c := start(t)
+			n := f.aNode("gpu-7", "True")
+			meta(n)["labels"], n["spec"].(object)["unschedulable"] = labels, cordoned
+			f.aPod("team/web", "gpu-7", "ReplicaSet")
+			is, err := c.Membership(t.Context(), me)
+			if err != nil || is.State != cluster.Foreign || !strings.Contains(is.Words, "label hostler.dev/node") ||
+				is.Prove != "run kubectl label node gpu-7 hostler.dev/node=n-7" {
+				t.Errorf("%s: %+v %v", name, is, err)
+			}
+			_, drain := c.Drain(t.Context(), me, cluster.DrainOrder{Reason: reason, At: now, ForceAfter: time.Second})
+			remove := c.Remove(t.Context(), me)
+			if codeOf(drain) != "cluster_node_unproven" || codeOf(remove) != "cluster_node_unproven" || len(f.orders()) > 0 || len(f.pods) != 1 || f.nodes["gpu-7"] == nil {
+				t.Errorf("%s: %v, %v, ordered %v", name, drain, remove, f.orders())
+			}
+		}
+	}
+	f, c := start(t)
+	meta(f.aNode("gpu-7", "True"))["labels"] = object{"hostler.dev/node": ""}
+	if _, err := c.Drain(t.Context(), cluster.Node{Name: "gpu-7"}, cluster.DrainOrder{Reason: reason, At: now}); codeOf(err) != "cluster_node_unproven" {
+		t.Errorf("a node without an id: %v", err)
 	}
 }

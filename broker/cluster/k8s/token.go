@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/cluster"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -41,7 +42,8 @@ func tokenID(node string) string {
 
 // Join implements cluster.Adapter: it has the cluster make a bootstrap token of the node. The token signs no
 // cluster-info, since kubeadm finds the API server by a file.
-func (c *Cluster) Join(ctx context.Context, node string, until time.Time) (taskcatalog.ClusterJoin, error) {
+func (c *Cluster) Join(ctx context.Context, of cluster.Node, until time.Time) (taskcatalog.ClusterJoin, error) {
+	node := of.Name
 	if err := c.named(node); err != nil {
 		return taskcatalog.ClusterJoin{}, err
 	}
@@ -59,7 +61,7 @@ func (c *Cluster) Join(ctx context.Context, node string, until time.Time) (taskc
 	if err := c.makeToken(ctx, node, want); err != nil {
 		return taskcatalog.ClusterJoin{}, err
 	}
-	return taskcatalog.ClusterJoin{Node: node, Controller: c.controller, Auth: c.auth, Key: []byte(id + "." + key), CA: c.ca}, nil
+	return taskcatalog.ClusterJoin{Node: node, ID: of.ID, Controller: c.controller, Auth: c.auth, Key: []byte(id + "." + key), CA: c.ca}, nil
 }
 
 // makeToken stores a token in place of an earlier one of the node. The answer must be what was sent: a
@@ -94,11 +96,11 @@ func same(got, want secret) bool {
 }
 
 // Joined implements cluster.Adapter: it deletes the node's token.
-func (c *Cluster) Joined(ctx context.Context, node string) error {
-	if err := c.named(node); err != nil || c.controller == "" {
+func (c *Cluster) Joined(ctx context.Context, of cluster.Node) error {
+	if err := c.named(of.Name); err != nil || c.controller == "" {
 		return err
 	}
-	return c.dropToken(ctx, node)
+	return c.dropToken(ctx, of.Name)
 }
 
 func (c *Cluster) dropToken(ctx context.Context, node string) error {

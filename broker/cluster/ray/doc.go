@@ -7,7 +7,8 @@
 //	Join        GET /api/v0/nodes without the token, which must be refused
 //	Drain       nothing: the dashboard has no such order
 //
-// Nodes join with their name in clusters as node_name. Ray gives a node a new id each time it starts, and
+// Nodes join with their name in clusters as node_name, and with the label hostler.dev/node, by which a record is of
+// this node. Ray gives a node a new id each time it starts, and
 // keeps records of dead nodes, up to a thousand, that nobody can remove. A node of which all records are
 // DEAD is therefore absent, and does not come back by itself. Ray takes any name for a node, so two nodes
 // that are ALIVE with one name are unknown. So is the head: it is no node that joins or leaves.

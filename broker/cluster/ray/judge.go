@@ -1,6 +1,7 @@
 package ray
 
 import (
+	"fmt"
 	"regexp"
 
 	"github.com/hostler/hostler/broker/cluster"
@@ -16,8 +17,11 @@ const (
 // nodeID is the form of Ray's ids of nodes.
 var nodeID = regexp.MustCompile(`^[0-9a-f]{56}$`)
 
+// mark is the label that the agent starts Ray with: the node's id. Nobody can set it later.
+const mark = taskcatalog.ClusterNodeLabel
+
 // judge makes a membership of an answer about the nodes of a name that are alive.
-func judge(l *list, node string) cluster.Membership {
+func judge(l *list, node cluster.Node) cluster.Membership {
 	unknown := func(words string) cluster.Membership { return cluster.Membership{State: cluster.Unknown, Words: words} }
 	if !l.whole() {
 		return unknown("the answer is not whole")
@@ -25,7 +29,7 @@ func judge(l *list, node string) cluster.Membership {
 	var living []record
 	for _, r := range l.Result {
 		switch {
-		case r.Name != node:
+		case r.Name != node.Name:
 			return unknown("the answer is about another node")
 		case r.State == alive:
 			living = append(living, r)
@@ -44,6 +48,14 @@ func judge(l *list, node string) cluster.Membership {
 		return unknown("the node is the head of the cluster")
 	case !nodeID.MatchString(living[0].ID):
 		return unknown("the node has no id of Ray")
+	}
+	// Ray gives an order to an id, so the id of a node that is not proven to be this one is not handed on.
+	if label, is := living[0].Labels[mark]; !is || label != node.ID || node.ID == "" {
+		words := alive + ", no label " + mark
+		if is {
+			words = taskcatalog.Clean(fmt.Sprintf("%s, label %s=%v", alive, mark, label), 128)
+		}
+		return cluster.Membership{State: cluster.Foreign, Words: words, Prove: "stop its hostler-ray.service, so that the record ends"}
 	}
 	return cluster.Membership{State: cluster.Member, Words: alive, ID: living[0].ID}
 }

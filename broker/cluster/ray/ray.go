@@ -28,8 +28,8 @@ func New(c broker.Cluster, a cluster.Access) cluster.Adapter {
 
 // Join implements cluster.Adapter: it returns the token that all members share. Code:
 // cluster_unprotected, and those of Membership.
-func (c *Cluster) Join(ctx context.Context, node string, _ time.Time) (taskcatalog.ClusterJoin, error) {
-	if err := c.named(node); err != nil {
+func (c *Cluster) Join(ctx context.Context, node cluster.Node, _ time.Time) (taskcatalog.ClusterJoin, error) {
+	if err := c.named(node.Name); err != nil {
 		return taskcatalog.ClusterJoin{}, err
 	}
 	if len(c.token) == 0 {
@@ -39,15 +39,17 @@ func (c *Cluster) Join(ctx context.Context, node string, _ time.Time) (taskcatal
 	if err := c.rest.protected(ctx); err != nil {
 		return taskcatalog.ClusterJoin{}, err
 	}
-	return taskcatalog.ClusterJoin{Node: node, Controller: c.record.Controller, Auth: c.record.JoinAuth, Key: bytes.Clone(c.token)}, nil
+	return taskcatalog.ClusterJoin{
+		Node: node.Name, ID: node.ID, Controller: c.record.Controller, Auth: c.record.JoinAuth, Key: bytes.Clone(c.token),
+	}, nil
 }
 
 // Membership implements cluster.Adapter.
-func (c *Cluster) Membership(ctx context.Context, node string) (cluster.Membership, error) {
-	if err := c.named(node); err != nil {
+func (c *Cluster) Membership(ctx context.Context, node cluster.Node) (cluster.Membership, error) {
+	if err := c.named(node.Name); err != nil {
 		return cluster.Membership{}, err
 	}
-	a, err := c.rest.alive(ctx, node)
+	a, err := c.rest.alive(ctx, node.Name)
 	if err != nil {
 		return cluster.Membership{}, err
 	}
@@ -55,24 +57,24 @@ func (c *Cluster) Membership(ctx context.Context, node string) (cluster.Membersh
 }
 
 // Joined implements cluster.Adapter: the token of all members is not taken back.
-func (c *Cluster) Joined(_ context.Context, node string) error { return c.named(node) }
+func (c *Cluster) Joined(_ context.Context, node cluster.Node) error { return c.named(node.Name) }
 
 // Drain implements cluster.Adapter. It gives no order: the dashboard takes none, and the node gives it
 // itself.
-func (c *Cluster) Drain(ctx context.Context, node string, order cluster.DrainOrder) (cluster.Membership, error) {
+func (c *Cluster) Drain(ctx context.Context, node cluster.Node, order cluster.DrainOrder) (cluster.Membership, error) {
 	if order.ForceAfter > 0 {
 		return cluster.Membership{}, broker.Errorf(broker.Invalid, "cluster_force_unsupported",
-			"cannot drain %s of cluster %s by force: the broker cuts off no work of Ray (leave force_after out of the step)", node, c.record.Name)
+			"cannot drain %s of cluster %s by force: the broker cuts off no work of Ray (leave force_after out of the step)", node.Name, c.record.Name)
 	}
 	return c.Membership(ctx, node)
 }
 
 // Remove implements cluster.Adapter. Ray forgets its dead nodes by itself, and no other can be removed.
-func (c *Cluster) Remove(ctx context.Context, node string) error {
+func (c *Cluster) Remove(ctx context.Context, node cluster.Node) error {
 	is, err := c.Membership(ctx, node)
 	if err == nil && is.State != cluster.Absent {
 		err = broker.Errorf(broker.Refused, "cluster_refused", "cannot remove %s of cluster %s: the cluster says %s of it (%s), and Ray forgets "+
-			"a node only when its processes have ended (run ray.node.leave on the node)", node, c.record.Name, is.State, is.Words)
+			"a node only when its processes have ended (run ray.node.leave on the node)", node.Name, c.record.Name, is.State, is.Words)
 	}
 	return err
 }

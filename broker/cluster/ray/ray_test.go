@@ -55,7 +55,7 @@ func id(digit string) string { return strings.Repeat(digit, 56) }
 // node is a record of a node.
 func node(id, name, state string) string {
 	return fmt.Sprintf(`{"node_id":%q,"node_ip":"10.0.0.7","is_head_node":false,"state":%q,"state_message":null,"node_name":%q,`+
-		`"resources_total":{"GPU":8.0,"node:10.0.0.7":1.0},"labels":{"ray.io/node-id":%q}}`, id, state, name, id)
+		`"resources_total":{"GPU":8.0,"node:10.0.0.7":1.0},"labels":{"ray.io/node-id":%q,"hostler.dev/node":"n-7"}}`, id, state, name, id)
 }
 
 // nodes is an answer with records. Ray says how many nodes it has, however many fit the filters.
@@ -98,14 +98,14 @@ func TestWhatRaySaysIsJudged(t *testing.T) {
 		strings.Replace(nodes(), `"warnings":null`, `"warnings":["x"]`, 1):  cluster.Unknown,
 	} {
 		_, c := start(t, says(http.StatusOK, answer))
-		is, err := c.Membership(t.Context(), "n1")
+		is, err := c.Membership(t.Context(), cluster.Node{Name: "n1", ID: "n-7"})
 		if err != nil || is.State != want || is.Words == "" || (is.ID != "") != (want == cluster.Member) {
 			t.Errorf("%s: %+v %v, want %s", answer, is, err, want)
 		}
 	}
 	// The id is of the record that is alive.
 	d, c := start(t, says(http.StatusOK, nodes(node(id("a"), "n1", dead), node(id("b"), "n1", alive))))
-	is, err := c.Membership(t.Context(), "n1")
+	is, err := c.Membership(t.Context(), cluster.Node{Name: "n1", ID: "n-7"})
 	if err != nil || is.State != cluster.Member || is.Words != "ALIVE" || is.ID != id("b") {
 		t.Errorf("%+v %v", is, err)
 	}
@@ -137,7 +137,7 @@ func TestAStrangeServerIsNoCluster(t *testing.T) {
 		"a proxy that asks as well": {"cluster_token_refused", says(http.StatusUnauthorized, `{}`)},
 	} {
 		d, c := start(t, row.answer)
-		is, err := c.Membership(t.Context(), "n1")
+		is, err := c.Membership(t.Context(), cluster.Node{Name: "n1", ID: "n-7"})
 		if err == nil || broker.AsError(err).Code != row.code || is.State != "" {
 			t.Errorf("%s: %+v %v, want %s", name, is, err, row.code)
 		}
@@ -150,7 +150,7 @@ func TestAStrangeServerIsNoCluster(t *testing.T) {
 	}
 	_, c := start(t, says(http.StatusOK, nodes()))
 	c.rest.token = "another"
-	if _, err := c.Membership(t.Context(), "n1"); broker.AsError(err).Code != "cluster_token_refused" || strings.Contains(err.Error(), "another") {
+	if _, err := c.Membership(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}); broker.AsError(err).Code != "cluster_token_refused" || strings.Contains(err.Error(), "another") {
 		t.Error(err)
 	}
 }
@@ -158,7 +158,7 @@ func TestAStrangeServerIsNoCluster(t *testing.T) {
 // The token of the nodes is for a cluster that asks for it.
 func TestANodeJoinsAClusterThatAsksForItsToken(t *testing.T) {
 	d, c := start(t, says(http.StatusOK, nodes()))
-	join, err := c.Join(t.Context(), "n1", time.Time{})
+	join, err := c.Join(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}, time.Time{})
 	if err != nil || join.Node != "n1" || join.Controller != "head:6379" || join.Auth != "token" || string(join.Key) != key {
 		t.Errorf("%+v %v", join, err)
 	}
@@ -166,7 +166,7 @@ func TestANodeJoinsAClusterThatAsksForItsToken(t *testing.T) {
 		t.Errorf("asked %q", d.asked)
 	}
 	clear(join.Key)
-	if again, err := c.Join(t.Context(), "n1", time.Time{}); err != nil || string(again.Key) != key {
+	if again, err := c.Join(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}, time.Time{}); err != nil || string(again.Key) != key {
 		t.Errorf("the key is no copy: %+v %v", again, err)
 	}
 	for name, row := range map[string]struct {
@@ -184,7 +184,7 @@ func TestANodeJoinsAClusterThatAsksForItsToken(t *testing.T) {
 	} {
 		d, c := start(t, says(http.StatusOK, nodes()))
 		row.make(d, c)
-		if join, err := c.Join(t.Context(), "n1", time.Time{}); broker.AsError(err).Code != row.code || join.Key != nil || strings.Contains(err.Error(), "planted") {
+		if join, err := c.Join(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}, time.Time{}); broker.AsError(err).Code != row.code || join.Key != nil || strings.Contains(err.Error(), "planted") {
 			t.Errorf("%s: %+v %v", name, join, err)
 		}
 	}
@@ -193,10 +193,10 @@ func TestANodeJoinsAClusterThatAsksForItsToken(t *testing.T) {
 func TestNamesThatNoNodeJoinsWithAreRefused(t *testing.T) {
 	d, c := start(t, says(http.StatusOK, nodes()))
 	for _, name := range []string{"", "N1", "n1&limit=0", "n1/..", "-n1", "n 1", strings.Repeat("n", 64)} {
-		_, look := c.Membership(t.Context(), name)
-		_, join := c.Join(t.Context(), name, time.Time{})
-		_, drain := c.Drain(t.Context(), name, cluster.DrainOrder{Reason: "r"})
-		for _, err := range []error{look, join, drain, c.Joined(t.Context(), name), c.Remove(t.Context(), name)} {
+		_, look := c.Membership(t.Context(), cluster.Node{Name: name})
+		_, join := c.Join(t.Context(), cluster.Node{Name: name}, time.Time{})
+		_, drain := c.Drain(t.Context(), cluster.Node{Name: name}, cluster.DrainOrder{Reason: "r"})
+		for _, err := range []error{look, join, drain, c.Joined(t.Context(), cluster.Node{Name: name}), c.Remove(t.Context(), cluster.Node{Name: name})} {
 			if err == nil || broker.AsError(err).Code != "cluster_node_invalid" {
 				t.Errorf("%q: %v", name, err)
 			}
@@ -212,22 +212,50 @@ func TestNoOrderIsSent(t *testing.T) {
 	answer := nodes(node(id("a"), "n1", alive))
 	d, c := start(t, nil)
 	d.answer = func(w http.ResponseWriter, r *http.Request) { says(http.StatusOK, answer)(w, r) }
-	if is, err := c.Drain(t.Context(), "n1", cluster.DrainOrder{Reason: "r"}); err != nil || is.State != cluster.Member {
+	if is, err := c.Drain(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}, cluster.DrainOrder{Reason: "r"}); err != nil || is.State != cluster.Member {
 		t.Errorf("%+v %v", is, err)
 	}
-	if _, err := c.Drain(t.Context(), "n1", cluster.DrainOrder{Reason: "r", ForceAfter: time.Hour}); err == nil || broker.AsError(err).Code != "cluster_force_unsupported" {
+	if _, err := c.Drain(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}, cluster.DrainOrder{Reason: "r", ForceAfter: time.Hour}); err == nil || broker.AsError(err).Code != "cluster_force_unsupported" {
 		t.Error(err)
 	}
-	if err := c.Remove(t.Context(), "n1"); broker.AsError(err).Code != "cluster_refused" {
+	if err := c.Remove(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}); broker.AsError(err).Code != "cluster_refused" {
 		t.Error(err)
 	}
 	answer = nodes()
-	if err := c.Remove(t.Context(), "n1"); err != nil {
+	if err := c.Remove(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}); err != nil {
 		t.Error(err)
 	}
 	for _, asked := range d.asked {
 		if !strings.HasPrefix(asked, "GET ") {
 			t.Errorf("asked %q", asked)
 		}
+	}
+}
+
+// The node orders its drain by the id that the broker hands on, so the id of another machine stays here.
+func TestANodeThatNothingProvesIsForeign(t *testing.T) {
+	ours := nodes(node(id("a"), "n1", alive))
+	for name, answer := range map[string]string{
+		"no label":        strings.Replace(ours, `,"hostler.dev/node":"n-7"`, "", 1),
+		"another node":    strings.Replace(ours, `"n-7"`, `"n-8"`, 1),
+		"an empty label":  strings.Replace(ours, `"n-7"`, `""`, 1),
+		"a strange label": strings.Replace(ours, `"n-7"`, `["n-7"]`, 1),
+		"no labels":       strings.Replace(ours, `"labels":{"ray.io/node-id":"`+id("a")+`","hostler.dev/node":"n-7"}`, `"labels":null`, 1),
+	} {
+		if answer == ours {
+			t.Fatalf("%s: the answer is the same", name)
+		}
+		_, c := start(t, says(http.StatusOK, answer))
+		is, err := c.Membership(t.Context(), cluster.Node{Name: "n1", ID: "n-7"})
+		if err != nil || is.State != cluster.Foreign || is.ID != "" || !strings.Contains(is.Words, "label hostler.dev/node") || is.Prove == "" {
+			t.Errorf("%s: %+v %v", name, is, err)
+		}
+		if err := c.Remove(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}); broker.AsError(err).Code != "cluster_refused" {
+			t.Errorf("%s: removed, %v", name, err)
+		}
+	}
+	_, c := start(t, says(http.StatusOK, strings.Replace(ours, `"n-7"`, `""`, 1)))
+	if is, err := c.Membership(t.Context(), cluster.Node{Name: "n1"}); err != nil || is.State != cluster.Foreign {
+		t.Errorf("a node without an id: %+v %v", is, err)
 	}
 }

@@ -49,6 +49,8 @@ type record struct {
 	Name  string `json:"node_name"`
 	State string `json:"state"`
 	Head  *bool  `json:"is_head_node"`
+
+	Labels map[string]any `json:"labels"`
 }
 
 // whole reports whether nothing was left out of the list.

@@ -34,23 +34,23 @@ func New(c broker.Cluster, a cluster.Access) cluster.Adapter {
 }
 
 // Join implements cluster.Adapter: it returns the key that all members share, which has no end.
-func (c *Cluster) Join(_ context.Context, node string, _ time.Time) (taskcatalog.ClusterJoin, error) {
-	if err := c.named(node); err != nil {
+func (c *Cluster) Join(_ context.Context, node cluster.Node, _ time.Time) (taskcatalog.ClusterJoin, error) {
+	if err := c.named(node.Name); err != nil {
 		return taskcatalog.ClusterJoin{}, err
 	}
 	if len(c.join) == 0 {
 		return taskcatalog.ClusterJoin{}, broker.Errorf(broker.Refused, "cluster_join_unset",
 			"no node can join cluster %s: no join secret is stored with it (set it: hostler help cluster set)", c.name)
 	}
-	return taskcatalog.ClusterJoin{Node: node, Controller: c.controller, Auth: c.auth, Key: bytes.Clone(c.join)}, nil
+	return taskcatalog.ClusterJoin{Node: node.Name, Controller: c.controller, Auth: c.auth, Key: bytes.Clone(c.join)}, nil
 }
 
 // Membership implements cluster.Adapter.
-func (c *Cluster) Membership(ctx context.Context, node string) (cluster.Membership, error) {
-	if err := c.named(node); err != nil {
+func (c *Cluster) Membership(ctx context.Context, node cluster.Node) (cluster.Membership, error) {
+	if err := c.named(node.Name); err != nil {
 		return cluster.Membership{}, err
 	}
-	is, err := c.look(ctx, node)
+	is, err := c.look(ctx, node.Name)
 	if err != nil || is.State != cluster.Draining {
 		return is, err
 	}
@@ -58,7 +58,7 @@ func (c *Cluster) Membership(ctx context.Context, node string) (cluster.Membersh
 	if err := c.rest.recount(ctx); err != nil {
 		return cluster.Membership{}, err
 	}
-	return c.look(ctx, node)
+	return c.look(ctx, node.Name)
 }
 
 // look asks for a node once.
@@ -71,35 +71,35 @@ func (c *Cluster) look(ctx context.Context, node string) (cluster.Membership, er
 }
 
 // Joined implements cluster.Adapter: the key of all members is not taken back.
-func (c *Cluster) Joined(context.Context, string) error { return nil }
+func (c *Cluster) Joined(context.Context, cluster.Node) error { return nil }
 
 // Drain implements cluster.Adapter. Jobs that run go on. A node that is draining or drained keeps its
 // reason.
-func (c *Cluster) Drain(ctx context.Context, node string, order cluster.DrainOrder) (cluster.Membership, error) {
+func (c *Cluster) Drain(ctx context.Context, node cluster.Node, order cluster.DrainOrder) (cluster.Membership, error) {
 	reason := strings.TrimSpace(taskcatalog.Clean(order.Reason, maxReason))
 	switch {
 	case reason == "":
 		return cluster.Membership{}, broker.Errorf(broker.Invalid, "reason_missing",
-			"cannot drain %s of cluster %s: no reason is given", node, c.name)
+			"cannot drain %s of cluster %s: no reason is given", node.Name, c.name)
 	case order.ForceAfter > 0:
 		return cluster.Membership{}, broker.Errorf(broker.Invalid, "cluster_force_unsupported",
-			"cannot drain %s of cluster %s by force: jobs of Slurm are never cut off (leave force_after out of the step)", node, c.name)
+			"cannot drain %s of cluster %s by force: jobs of Slurm are never cut off (leave force_after out of the step)", node.Name, c.name)
 	}
 	is, err := c.Membership(ctx, node)
 	switch {
 	case err != nil, is.State == cluster.Draining, is.State == cluster.Drained:
 		return is, err
 	case is.State == cluster.Absent || is.State == cluster.Unknown:
-		return cluster.Membership{}, c.not("drain", node, is)
+		return cluster.Membership{}, c.not("drain", node.Name, is)
 	}
-	if err := c.rest.drain(ctx, node, reason); err != nil {
+	if err := c.rest.drain(ctx, node.Name, reason); err != nil {
 		return cluster.Membership{}, err
 	}
 	return c.Membership(ctx, node)
 }
 
 // Remove implements cluster.Adapter.
-func (c *Cluster) Remove(ctx context.Context, node string) error {
+func (c *Cluster) Remove(ctx context.Context, node cluster.Node) error {
 	is, err := c.Membership(ctx, node)
 	switch {
 	case err != nil:
@@ -107,9 +107,9 @@ func (c *Cluster) Remove(ctx context.Context, node string) error {
 	case is.State == cluster.Absent:
 		return nil
 	case is.State == cluster.Unknown:
-		return c.not("remove", node, is)
+		return c.not("remove", node.Name, is)
 	}
-	return c.rest.remove(ctx, node)
+	return c.rest.remove(ctx, node.Name)
 }
 
 func (c *Cluster) not(verb, node string, is cluster.Membership) error {

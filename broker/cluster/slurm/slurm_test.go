@@ -86,7 +86,7 @@ func TestWhatSlurmSaysIsJudged(t *testing.T) {
 		`{"nodes":[{"name":"n1","state":["IDLE"` + strings.Repeat(`,"CLOUD"`, 40) + `]}]}`:        cluster.Unknown,
 	} {
 		_, c := start(t, says(http.StatusOK, answer))
-		is, err := c.Membership(t.Context(), "n1")
+		is, err := c.Membership(t.Context(), cluster.Node{Name: "n1", ID: "n-7"})
 		if err != nil || is.State != want || is.Words == "" || strings.ContainsAny(is.Words+is.Reason, "\n\x1b") {
 			t.Errorf("%.120s: %+v %v, want %s", answer, is, err, want)
 		}
@@ -110,16 +110,16 @@ func TestANodeIsDrainedWhenItsLastJobHasEnded(t *testing.T) {
 			w.WriteHeader(counted)
 		}
 	}
-	if is, err := c.Membership(t.Context(), "n1"); err != nil || is.State != cluster.Drained || len(f.asked) != 3 {
+	if is, err := c.Membership(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}); err != nil || is.State != cluster.Drained || len(f.asked) != 3 {
 		t.Errorf("%+v %v, asked %v", is, err, f.asked)
 	}
 	state, counted = node("n1", "MIXED", "DRAIN"), http.StatusInternalServerError
-	if is, err := c.Membership(t.Context(), "n1"); err == nil || broker.AsError(err).Code != "cluster_refused" || is.State != "" {
+	if is, err := c.Membership(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}); err == nil || broker.AsError(err).Code != "cluster_refused" || is.State != "" {
 		t.Errorf("%+v %v", is, err)
 	}
 	// An answer about a node that is empty says nothing of it.
 	f.answer = func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotModified) }
-	if is, err := c.Membership(t.Context(), "n1"); err == nil || is.State != "" {
+	if is, err := c.Membership(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}); err == nil || is.State != "" {
 		t.Errorf("%+v %v", is, err)
 	}
 }
@@ -145,7 +145,7 @@ func TestAStrangeServerIsNoCluster(t *testing.T) {
 		"a line that ends": {"cluster_unreachable", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
 	} {
 		f, c := start(t, row.answer)
-		is, err := c.Membership(t.Context(), "n1")
+		is, err := c.Membership(t.Context(), cluster.Node{Name: "n1", ID: "n-7"})
 		if err == nil || broker.AsError(err).Code != row.code || is.State != "" {
 			t.Errorf("%s: %+v %v, want %s", name, is, err, row.code)
 		}
@@ -162,9 +162,9 @@ func TestAStrangeServerIsNoCluster(t *testing.T) {
 func TestNamesOfManyNodesAreRefused(t *testing.T) {
 	f, c := start(t, says(http.StatusOK, `{"errors":[]}`))
 	for _, name := range []string{"", "n[1-9]", "n1,n2", "ALL", "all", "../jobs", "n1?x", "N1", "-n1", strings.Repeat("n", 64)} {
-		_, look := c.Membership(t.Context(), name)
-		_, join := c.Join(t.Context(), name, time.Time{})
-		for _, err := range []error{look, join, drain(t, c, name, "r"), c.Remove(t.Context(), name)} {
+		_, look := c.Membership(t.Context(), cluster.Node{Name: name})
+		_, join := c.Join(t.Context(), cluster.Node{Name: name}, time.Time{})
+		for _, err := range []error{look, join, drain(t, c, name, "r"), c.Remove(t.Context(), cluster.Node{Name: name})} {
 			if err == nil || broker.AsError(err).Code != "cluster_node_invalid" {
 				t.Errorf("%q: %v", name, err)
 			}
@@ -177,7 +177,7 @@ func TestNamesOfManyNodesAreRefused(t *testing.T) {
 
 func drain(t *testing.T, c *Cluster, node, reason string) error {
 	t.Helper()
-	_, err := c.Drain(t.Context(), node, cluster.DrainOrder{Reason: reason})
+	_, err := c.Drain(t.Context(), cluster.Node{Name: node}, cluster.DrainOrder{Reason: reason})
 	return err
 }
 
@@ -197,7 +197,7 @@ func TestOrdersGoToTheOneNodeThatTheClusterKnows(t *testing.T) {
 	if err := drain(t, c, "n1", "hot\nPATH"); err != nil {
 		t.Error(err)
 	}
-	if err := c.Remove(t.Context(), "n1"); err != nil {
+	if err := c.Remove(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}); err != nil {
 		t.Error(err)
 	}
 	at := "/slurm/" + versions[1] + "/node/n1 planted-token "
@@ -211,7 +211,7 @@ func TestOrdersGoToTheOneNodeThatTheClusterKnows(t *testing.T) {
 		`{"errors":[{"error_number":2018}]}`: "absent",
 	} {
 		state, f.asked = answer, nil
-		drained, remove := drain(t, c, "n1", "r"), c.Remove(t.Context(), "n1")
+		drained, remove := drain(t, c, "n1", "r"), c.Remove(t.Context(), cluster.Node{Name: "n1", ID: "n-7"})
 		orders := strings.Count(strings.Join(f.asked, "\n"), "POST") + strings.Count(strings.Join(f.asked, "\n"), "DELETE")
 		switch {
 		case code == "cluster_node_unknown" && (broker.AsError(drained).Code != code || broker.AsError(remove).Code != code || orders > 0),
@@ -223,10 +223,10 @@ func TestOrdersGoToTheOneNodeThatTheClusterKnows(t *testing.T) {
 	if err := drain(t, c, "n1", " "); err == nil || broker.AsError(err).Code != "reason_missing" {
 		t.Error(err)
 	}
-	if _, err := c.Drain(t.Context(), "n1", cluster.DrainOrder{Reason: "r", ForceAfter: time.Hour}); err == nil || broker.AsError(err).Code != "cluster_force_unsupported" {
+	if _, err := c.Drain(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}, cluster.DrainOrder{Reason: "r", ForceAfter: time.Hour}); err == nil || broker.AsError(err).Code != "cluster_force_unsupported" {
 		t.Error(err)
 	}
-	if err := c.Joined(t.Context(), "n1"); err != nil {
+	if err := c.Joined(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}); err != nil {
 		t.Error(err)
 	}
 	f.answer = func(w http.ResponseWriter, r *http.Request) {
@@ -236,24 +236,24 @@ func TestOrdersGoToTheOneNodeThatTheClusterKnows(t *testing.T) {
 			says(http.StatusOK, `{"errors":[{"error_number":2006,"error":"Access/permission denied"}]}`)(w, r)
 		}
 	}
-	if err := c.Remove(t.Context(), "n1"); err == nil || broker.AsError(err).Code != "cluster_refused" {
+	if err := c.Remove(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}); err == nil || broker.AsError(err).Code != "cluster_refused" {
 		t.Error(err)
 	}
 }
 
 func TestTheJoinSecretIsACopy(t *testing.T) {
 	_, c := start(t, nil)
-	first, err := c.Join(t.Context(), "n1", time.Time{})
+	first, err := c.Join(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}, time.Time{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	clear(first.Key)
-	if second, err := c.Join(t.Context(), "n1", time.Time{}); err != nil || string(second.Key) != "planted-key" || second.Node != "n1" ||
+	if second, err := c.Join(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}, time.Time{}); err != nil || string(second.Key) != "planted-key" || second.Node != "n1" ||
 		second.Controller != "ctl:6817" || second.Auth != "munge" {
 		t.Errorf("%+v %v", second, err)
 	}
 	c.join = nil
-	if _, err := c.Join(t.Context(), "n1", time.Time{}); err == nil || broker.AsError(err).Code != "cluster_join_unset" {
+	if _, err := c.Join(t.Context(), cluster.Node{Name: "n1", ID: "n-7"}, time.Time{}); err == nil || broker.AsError(err).Code != "cluster_join_unset" {
 		t.Error(err)
 	}
 }
