@@ -200,6 +200,8 @@ type RetryOperation struct {
 	MostRunning           int64  // as of Operation
 	// Signatures take the place of those of the plan; nil: those still hold.
 	Signatures []taskcatalog.ArtifactSignature
+	// Lost are the members of a group that its project does not hold any more.
+	Lost []string
 }
 
 // StartOperation is an effect of a run: its operation is running.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -241,6 +242,20 @@ func (r *countedRuns) Act(
 		r.traces.ended(ctx, of, record.RequestedAt, nil)
 	}
 	return record, nil
+}
+
+// ended counts and traces an operation that a cancel ended, because it had no run any more that could end it. If nobody
+// knows when its attempt was requested, the attempt began when its tasks were requested, or now.
+func (r *countedRuns) ended(ctx context.Context, o broker.Operation) {
+	requested := o.RequestedAt
+	if o.Attempt > 1 {
+		requested = cmp.Or(o.StartedAt, o.EndedAt)
+	}
+	if had, err := r.Run(ctx, o.RunID); err == nil {
+		requested = had.RequestedAt
+	}
+	r.operations.end(o.Operation, o.Status, o.Code, o.EndedAt.Sub(requested))
+	r.traces.ended(ctx, o, requested, nil)
 }
 
 // liveOperations counts the operations that have not ended, at each scrape.

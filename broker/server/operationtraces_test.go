@@ -11,6 +11,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/nodeapi"
+	"github.com/hostler/hostler/broker/store/storetest"
 	"github.com/hostler/hostler/taskcatalog"
 )
 
@@ -104,5 +105,24 @@ func TestALargeAttemptHasFewSpans(t *testing.T) {
 		if leftOut != want.leftOut {
 			t.Errorf("%d nodes: %q spans are left out, want %q", nodes, leftOut, want.leftOut)
 		}
+	}
+}
+
+// An operation that a cancel ended, because its run was gone, counts and has a trace like any other.
+func TestAnOperationWithoutARunIsCountedAndTraced(t *testing.T) {
+	ended, clock := tracetest.NewSpanRecorder(), storetest.NewClock()
+	provider := sdktrace.NewTracerProvider(sdktrace.WithIDGenerator(spanIDs{}), sdktrace.WithSpanProcessor(ended))
+	db := storetest.Open(t, "sqlite", clock.Now)
+	runs := &countedRuns{DB: db, operations: newOperationCounts(), traces: &operationTraces{db: db, tracer: provider.Tracer("test"), sent: true}}
+	runs.ended(t.Context(), broker.Operation{
+		ID: "op-1", Operation: "demo.look@v1", RunID: "op-1-2", Attempt: 2, Status: broker.OperationCanceled, Code: "canceled",
+		RequestedAt: clock.Now().Add(-time.Hour), StartedAt: clock.Now().Add(-time.Minute), EndedAt: clock.Now(),
+	})
+	if n := counted(t, runs.operations)["hostler_operations_ended_total canceled demo.look canceled"]; n != 1 {
+		t.Errorf("it counts %v times", n)
+	}
+	all := ended.Ended()
+	if len(all) == 0 || all[0].Name() != "operation demo.look@v1" || all[0].EndTime().Sub(all[0].StartTime()) != time.Minute {
+		t.Errorf("the spans are %+v", all)
 	}
 }

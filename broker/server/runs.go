@@ -68,6 +68,7 @@ func (s *Server) openRuns() error {
 	}}
 	s.agents = &agentrecords.Nodes{DB: s.db, Queue: s.queue, Trust: s.trust, Starts: starts}
 	counted := &countedRuns{DB: s.db, operations: s.metrics.operations, traces: s.traces}
+	s.operations.Ended = counted.ended
 	s.runs, err = chain.New(counted, classes(), chain.Options{Poll: s.c.Often, Grace: stepGrace, Log: s.c.Log.Named("runs")},
 		append(kinds(s.onboarding, turnovers, s.agents, allocations, &operation.Chains{Records: s.operations}), s.c.Kinds...)...)
 	starts.Runs = s.runs

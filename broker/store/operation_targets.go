@@ -37,9 +37,9 @@ func (t *tx) roomFor(ctx context.Context, o broker.Operation) error {
 		o.MostRunning, name)
 }
 
-// holdTarget refuses a target that is not the requester's at this moment. The row of the target stays
-// locked until the run has its locks.
-func (t *tx) holdTarget(ctx context.Context, o broker.Operation) error {
+// holdTarget refuses a target that is not the requester's at this moment, but for members of a group that are known to be
+// lost: the run takes no lock of theirs. The row of the target stays locked until the run has its locks.
+func (t *tx) holdTarget(ctx context.Context, o broker.Operation, lost []string) error {
 	gone := broker.Errorf(broker.Refused, broker.OperationTargetGone, "cannot begin an operation on %s %s: it was changed at the same moment (look, and try again)",
 		o.Target, o.TargetID)
 	if o.Target != broker.TargetNode {
@@ -49,11 +49,15 @@ func (t *tx) holdTarget(ctx context.Context, o broker.Operation) error {
 			if err != nil {
 				return err
 			}
-			if a.ProjectID == o.ProjectID && a.Status == o.NeedsAllocation() && slices.Equal(a.NodeIDs, part.NodeIDs) {
+			switch {
+			case slices.Contains(lost, part.AllocationID): // it stays so
+			case a.ProjectID != o.ProjectID || a.Status != o.NeedsAllocation() || !slices.Equal(a.NodeIDs, part.NodeIDs):
+				return gone
+			default:
 				held++
 			}
 		}
-		if held == 0 || held < len(o.Parts()) && o.Attempt == 0 { // a later attempt skips what is gone
+		if held == 0 {
 			return gone
 		}
 		return nil

@@ -148,7 +148,7 @@ func (t *tx) requestOperation(ctx context.Context, r chain.Record, o broker.Oper
 	if err := t.roomFor(ctx, o); err != nil {
 		return err
 	}
-	if err := t.holdTarget(ctx, o); err != nil {
+	if err := t.holdTarget(ctx, o, nil); err != nil {
 		return err
 	}
 	o.Status, o.Attempt, o.RunID, o.RequestedAt = broker.OperationQueued, 1, r.ID, t.clock().UTC().Truncate(time.Microsecond)
@@ -194,7 +194,7 @@ func (t *tx) retryOperation(ctx context.Context, e broker.RetryOperation) error 
 			return err
 		}
 	}
-	if err := t.holdTarget(ctx, o); err != nil {
+	if err := t.holdTarget(ctx, o, e.Lost); err != nil {
 		return err
 	}
 	o.Status, o.Attempt, o.RunID, o.StartedAt, o.EndedAt = broker.OperationQueued, o.Attempt+1, e.RunID, time.Time{}, time.Time{}
@@ -202,10 +202,11 @@ func (t *tx) retryOperation(ctx context.Context, e broker.RetryOperation) error 
 	return t.saveOperation(ctx, o, entry)
 }
 
-// CancelOperation asks the run of an operation to end it. An operation whose run ended before it began ends
-// here. One that has ended, or was asked to end, stays as it is. Code: operation_not_found.
-func (db *DB) CancelOperation(ctx context.Context, actor broker.Actor, id, reason string) (o broker.Operation, err error) {
+// CancelOperation asks the run of an operation to end it. An operation whose run ended before it began, or is gone, ends
+// here: ended. One that has ended, or was asked to end, stays as it is. Code: operation_not_found.
+func (db *DB) CancelOperation(ctx context.Context, actor broker.Actor, id, reason string) (o broker.Operation, ended bool, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		ended = false
 		if o, err = operation(ctx, t, id, t.ForUpdate()); err != nil || o.Status.Ended() {
 			return err
 		}
@@ -230,10 +231,10 @@ func (db *DB) CancelOperation(ctx context.Context, actor broker.Actor, id, reaso
 		if err := broker.TransitionOperation(o, broker.OperationCanceled, broker.OperationWorker); err != nil {
 			return err
 		}
-		o.Status, o.Code, o.EndedAt = broker.OperationCanceled, string(taskcatalog.CodeCanceled), t.clock()
+		o.Status, o.Code, o.EndedAt, ended = broker.OperationCanceled, string(taskcatalog.CodeCanceled), t.clock(), true
 		return t.saveOperation(ctx, o, entry)
 	})
-	return o, err
+	return o, ended && err == nil, err
 }
 
 // cancelOperationOf ends the operation of a run that a person ended before the run began: no stage does.

@@ -1,6 +1,8 @@
 package records
 
 import (
+	"context"
+	"database/sql"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +11,7 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/operation/statement"
 	"github.com/hostler/hostler/broker/store"
+	"github.com/hostler/hostler/broker/store/storetest"
 )
 
 // A canary that fails leaves the other nodes untouched, which is stored and told. A retry begins with the canary.
@@ -106,7 +109,7 @@ func TestACancelEndsAnOperationOnce(t *testing.T) {
 		s.settle()
 		s.stands(o.ID, broker.OperationRunning, 1, "")
 		for range 2 {
-			_, err := s.db.CancelOperation(s.Context(), broker.Actor{Name: "eve"}, o.ID, "enough")
+			_, _, err := s.db.CancelOperation(s.Context(), broker.Actor{Name: "eve"}, o.ID, "enough")
 			s.ok(err)
 		}
 		s.settle()
@@ -123,8 +126,36 @@ func TestACancelEndsAnOperationOnce(t *testing.T) {
 		if got := s.stands(o.ID, broker.OperationCanceled, 1, "canceled"); got.CanceledBy != "ada" || got.CancelReason != "no" {
 			t.Errorf("%+v", got)
 		}
-		_, err = s.db.CancelOperation(s.Context(), broker.Actor{Name: "eve"}, o.ID, "enough") // it stays as it is
+		_, _, err = s.db.CancelOperation(s.Context(), broker.Actor{Name: "eve"}, o.ID, "enough") // it stays as it is
 		s.ok(err)
 		s.begun(s.onLab()) // nothing of it holds the nodes
 	})
+}
+
+// An operation whose run is gone is ended by the cancel itself, which says so once: nobody else counts it.
+func TestACancelOfAnOperationWithoutARunIsTold(t *testing.T) {
+	url, clock := storetest.URL(t, "sqlite"), storetest.NewClock()
+	s := siteOn(t, storetest.Reopen(t, url, clock.Now), clock)
+	var told []string
+	s.records.Ended = func(_ context.Context, o broker.Operation) { told = append(told, o.ID+" "+string(o.Status)+" "+o.Code) }
+	s.tasks.does = func(*broker.Task) {}
+	o := s.begun(s.onLab())
+	s.settle()
+	raw, err := sql.Open("sqlite", "file:"+strings.TrimPrefix(url, "sqlite:"))
+	s.ok(err)
+	defer func() { _ = raw.Close() }()
+	for _, table := range []string{"chain_locks WHERE run_id", "chain_events WHERE run_id", "chain_runs WHERE id"} {
+		_, err = raw.Exec("DELETE FROM "+table+" = ?", runID(o.ID, 1))
+		s.ok(err)
+	}
+	for range 2 {
+		_, err := s.records.Cancel(s.Context(), ada, o.ID, "enough")
+		s.ok(err)
+	}
+	other := s.begun(s.onLab()) // has a run, which ends it
+	_, err = s.records.Cancel(s.Context(), ada, other.ID, "enough")
+	s.ok(err)
+	if want := o.ID + " canceled canceled"; len(told) != 1 || told[0] != want {
+		t.Errorf("told %q, want %q", told, want)
+	}
 }

@@ -227,6 +227,9 @@ func TestARetryOfAGroupSkipsWhatIsGone(t *testing.T) {
 		s.moves("alc-1", broker.AllocationReleasing, broker.AllocationUser)
 		start, err := s.records.Retry(s.Context(), failed, chain.Actor{Name: "eve"}, "again")
 		s.ok(err)
+		if part := again.Parts()[0]; len(start.Locks) != 2 || part.AllocationID != "alc-1" || slices.Contains(start.Locks, "operation/"+part.NodeIDs[0]) {
+			t.Errorf("a retry locks %v, and %v are another's", start.Locks, part.NodeIDs)
+		}
 		s.tasks.does = succeeds
 		_, err = s.engine.Start(s.Context(), start)
 		s.ok(err)
@@ -242,6 +245,26 @@ func TestARetryOfAGroupSkipsWhatIsGone(t *testing.T) {
 		s.moves("alc-3", broker.AllocationReleasing, broker.AllocationUser)
 		_, err = s.records.Retry(s.Context(), failed, chain.Actor{Name: "eve"}, "again")
 		s.refused(err, broker.OperationTargetGone)
+	})
+}
+
+// Between the request for a retry and its start one more member is released: its nodes would be locked, so nothing begins.
+func TestARetryLocksNothingThatIsLostMeanwhile(t *testing.T) {
+	each(t, func(s *site) {
+		s.grown()
+		o, err := s.records.New(s.Context(), s.onGroup("alc-1,alc-3"))
+		s.ok(err)
+		s.tasks.does = fails
+		_, err = s.engine.Start(s.Context(), Start(o, ""))
+		s.ok(err)
+		s.settle()
+		failed := s.stands(o.ID, broker.OperationFailed, 1, "step_failed")
+		start, err := s.records.Retry(s.Context(), failed, chain.Actor{Name: "eve"}, "again")
+		s.ok(err)
+		s.moves("alc-1", broker.AllocationReleasing, broker.AllocationUser)
+		_, err = s.engine.Start(s.Context(), start)
+		s.refused(err, broker.OperationTargetGone)
+		s.stands(o.ID, broker.OperationFailed, 1, "step_failed")
 	})
 }
 

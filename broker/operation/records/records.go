@@ -21,6 +21,8 @@ type Records struct {
 	// Trace, if set, is called when an operation is planned. It returns the trace context of the planning, which begins a
 	// trace if ctx has none, and what is called at the end.
 	Trace func(ctx context.Context) (broker.TraceParent, func(broker.Operation, error))
+	// Ended, if set, is called for an operation that ended by a cancel, because it had no run any more that could end it.
+	Ended func(ctx context.Context, o broker.Operation)
 	// Signatures judges the signatures of artifacts.
 	Signatures Signatures
 

@@ -115,7 +115,10 @@ func Start(o broker.Operation, role string) chain.Start {
 // Cancel asks for the end of an operation. One that has ended stays as it is. The tasks are withdrawn at once: the
 // operation's run does that, too, and may be held by a freeze of its site.
 func (r *Records) Cancel(ctx context.Context, by broker.Actor, id, reason string) (broker.Operation, error) {
-	o, err := r.DB.CancelOperation(ctx, by, id, reason)
+	o, ended, err := r.DB.CancelOperation(ctx, by, id, reason)
+	if ended && r.Ended != nil {
+		r.Ended(ctx, o)
+	}
 	if err != nil || o.Status.Ended() {
 		return o, err
 	}
@@ -158,22 +161,27 @@ func (r *Records) Retry(ctx context.Context, o broker.Operation, by chain.Actor,
 		RequestedBy: by.Name, Role: by.Role, Reason: reason,
 		Effects: []any{broker.RetryOperation{
 			ID: o.ID, Operation: o.Operation, RunID: runID(o.ID, o.Attempt+1), By: by.Name, Reason: reason,
-			MostRunning: valueOr0(e.Overlay.MaxConcurrency), Signatures: signatures,
+			MostRunning: valueOr0(e.Overlay.MaxConcurrency), Signatures: signatures, Lost: lost,
 		}},
-	}), nil
+	}, lost...), nil
 }
 
-// start completes a start. No two runs have one operation or one node: a run on a node that no allocation
+// start completes a start. The nodes of lost members of a group are not locked: they may be another project's. No two runs have one operation or one node: a run on a node that no allocation
 // holds keeps the node from being handed out, and a run on an allocation leaves the node to its release.
-func start(o broker.Operation, attempt int, s chain.Start) chain.Start {
+func start(o broker.Operation, attempt int, s chain.Start, lost ...string) chain.Start {
 	s.ID, s.Kind, s.Site, s.Subject = runID(o.ID, attempt), broker.OperationKind, cmp.Or(o.Site, broker.NoSite), "operation/"+o.ID
 	s.CorrelationID = o.CorrelationID
 	s.State = operation.Work{OperationID: o.ID, Attempt: attempt, NodeIDs: o.NodeIDs}
 	s.Locks = []string{"operation/" + o.ID}
-	for _, id := range o.NodeIDs {
-		s.Locks = append(s.Locks, "operation/"+id)
-		if o.Target == broker.TargetNode {
-			s.Locks = append(s.Locks, "node/"+id)
+	for _, part := range o.Parts() {
+		if slices.Contains(lost, part.AllocationID) {
+			continue
+		}
+		for _, id := range part.NodeIDs {
+			s.Locks = append(s.Locks, "operation/"+id)
+			if o.Target == broker.TargetNode {
+				s.Locks = append(s.Locks, "node/"+id)
+			}
 		}
 	}
 	return s

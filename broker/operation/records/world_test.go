@@ -154,19 +154,21 @@ func (s *site) received(o broker.Operation) statement.Receipt {
 }
 
 func each(t *testing.T, f func(s *site)) {
-	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
-		s := &site{TB: t, db: db, clock: clock, records: &Records{DB: db, Queue: taskqueue.New(taskqueue.Config{DB: db, Rand: rand.Reader}), Signer: theKey{}}}
-		s.tasks = &tasks{Records: s.records, does: succeeds}
-		classes := chain.Classes{}
-		for _, h := range broker.FailureHandlings {
-			classes[chain.Class(h.Class)] = chain.Handling{Retry: h.Retry, Ends: chain.FailedRetryable}
-		}
-		var err error
-		s.engine, err = chain.New(db, classes, chain.Options{}, (&operation.Chains{Records: s.tasks}).All()...)
-		s.ok(err)
-		s.stock()
-		f(s)
-	})
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) { f(siteOn(t, db, clock)) })
+}
+
+func siteOn(t *testing.T, db *store.DB, clock *storetest.Clock) *site {
+	s := &site{TB: t, db: db, clock: clock, records: &Records{DB: db, Queue: taskqueue.New(taskqueue.Config{DB: db, Rand: rand.Reader}), Signer: theKey{}}}
+	s.tasks = &tasks{Records: s.records, does: succeeds}
+	classes := chain.Classes{}
+	for _, h := range broker.FailureHandlings {
+		classes[chain.Class(h.Class)] = chain.Handling{Retry: h.Retry, Ends: chain.FailedRetryable}
+	}
+	var err error
+	s.engine, err = chain.New(db, classes, chain.Options{}, (&operation.Chains{Records: s.tasks}).All()...)
+	s.ok(err)
+	s.stock()
+	return s
 }
 
 func (s *site) ok(err error) {
