@@ -67,15 +67,10 @@ func (a *API) removeArtifactSigner(ctx context.Context, in *removeArtifactSigner
 	if err != nil {
 		return nil, err
 	}
-	if !in.AllowUnsigned {
-		if err := a.c.Operations.CheckSignerRemoval(ctx, in.Name); err != nil {
-			if no := broker.AsError(err); no.Kind == broker.Refused {
-				a.auditDenial(ctx, "artifact_signer.remove", "signer/"+in.Name, "", no)
-			}
-			return nil, err
-		}
+	s, err := a.c.Operations.RemoveArtifactSigner(ctx, callerOf(ctx).actor(), in.Name, reason, in.AllowUnsigned)
+	if no := broker.AsError(err); err != nil && no.Kind == broker.Refused {
+		a.auditDenial(ctx, "artifact_signer.remove", "signer/"+in.Name, "", no)
 	}
-	s, err := a.c.DB.RemoveArtifactSigner(ctx, callerOf(ctx).actor(), in.Name, reason)
 	if err != nil {
 		return nil, err
 	}

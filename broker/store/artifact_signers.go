@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store/sqlkit"
@@ -82,10 +83,39 @@ func (db *DB) PutArtifactSigner(ctx context.Context, actor broker.Actor, s broke
 	return kept, err
 }
 
-// RemoveArtifactSigner deletes a signer, audited. Code: artifact_signer_not_found.
-func (db *DB) RemoveArtifactSigner(ctx context.Context, actor broker.Actor, name, reason string) (had broker.ArtifactSigner, err error) {
+// SignerRemoval is what the removal of a signer is judged by, in the transaction that removes it.
+type SignerRemoval struct {
+	Signer broker.ArtifactSigner
+	Rest   []broker.ArtifactSigner // the other signers: none of them is removed or changed meanwhile
+
+	t *tx
+}
+
+// Definitions are all definitions, with their content.
+func (r SignerRemoval) Definitions(ctx context.Context) ([]broker.OperationDefinition, error) {
+	return sqlkit.Collect(ctx, r.t, scanDefinition, `SELECT `+definitionColumns+` FROM operation_definitions ORDER BY id`)
+}
+
+// GlobalPolicy is the policy of an operation of no organisation.
+func (r SignerRemoval) GlobalPolicy(ctx context.Context, operation string) (e broker.EffectiveOperationPolicy, err error) {
+	return effectiveOperationPolicy(ctx, r.t, broker.Place{}, operation)
+}
+
+// RemoveArtifactSigner deletes a signer, audited, unless judge refuses that. Code: artifact_signer_not_found.
+func (db *DB) RemoveArtifactSigner(
+	ctx context.Context, actor broker.Actor, name, reason string, judge func(context.Context, SignerRemoval) error,
+) (had broker.ArtifactSigner, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
+		// All signers stay locked: two removals at the same moment would each count on the other's signer.
+		rest, err := sqlkit.Collect(ctx, t, scanSigner, `SELECT `+signerColumns+` FROM artifact_signers ORDER BY name`+t.ForUpdate())
+		if err != nil {
+			return err
+		}
 		if had, err = t.artifactSigner(ctx, name); err != nil {
+			return err
+		}
+		rest = slices.DeleteFunc(rest, func(s broker.ArtifactSigner) bool { return s.Name == name })
+		if err := judge(ctx, SignerRemoval{Signer: had, Rest: rest, t: t}); err != nil {
 			return err
 		}
 		if _, err := t.ExecContext(ctx, `DELETE FROM artifact_signers WHERE name = $1`, name); err != nil {

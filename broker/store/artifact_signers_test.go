@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,7 +14,7 @@ import (
 
 func TestANameHasOneArtifactSigner(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
-		_, err := db.RemoveArtifactSigner(ctx, admin, "team", "over")
+		_, err := db.RemoveArtifactSigner(ctx, admin, "team", "over", permitted)
 		refused(t, err, "artifact_signer_not_found")
 		s := broker.ArtifactSigner{
 			Name: "team", Source: "oci:r.example", Issuer: "https://login.example", Subject: "a", SubjectPattern: "b", TrustedRoot: "{}", Key: "k", Reason: "first",
@@ -28,7 +29,7 @@ func TestANameHasOneArtifactSigner(t *testing.T) {
 		if got := must(db.ArtifactSigners(ctx))(t); len(got) != 2 || got[1] != second || second.Key != "k2" {
 			t.Errorf("%+v", got)
 		}
-		if had := must(db.RemoveArtifactSigner(ctx, admin, "team", "over"))(t); had != second {
+		if had := must(db.RemoveArtifactSigner(ctx, admin, "team", "over", permitted))(t); had != second {
 			t.Errorf("%+v", had)
 		}
 		rows := must(db.ListAudit(ctx, store.AuditFilter{Subject: "signer/team", Newest: true}))(t)
@@ -62,3 +63,5 @@ func TestSignersAreReadInShort(t *testing.T) {
 		}
 	})
 }
+
+func permitted(context.Context, store.SignerRemoval) error { return nil }

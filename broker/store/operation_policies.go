@@ -90,7 +90,13 @@ func operationPolicyRowOf(ctx context.Context, from sqlkit.Runner, at broker.Pla
 func (db *DB) EffectiveOperationPolicy(
 	ctx context.Context, at broker.Place, operation string,
 ) (e broker.EffectiveOperationPolicy, err error) {
-	rows, err := operationPolicyRows(ctx, db.reader(), at, operation)
+	return effectiveOperationPolicy(ctx, db.reader(), at, operation)
+}
+
+func effectiveOperationPolicy(
+	ctx context.Context, r sqlkit.Runner, at broker.Place, operation string,
+) (e broker.EffectiveOperationPolicy, err error) {
+	rows, err := operationPolicyRows(ctx, r, at, operation)
 	if err != nil {
 		return e, err
 	}

@@ -48,7 +48,7 @@ func TestAPlanHasTheSignaturesOfItsFiles(t *testing.T) {
 		s.says(s.checked(other, true), "signature_stale", "for s3:models", "retry")
 		s.signer("team", team.Source, "turned")
 		s.says(s.checked(o, true), "signature_stale", "the global policy for all operations requires", "s3:models")
-		_, err = s.db.RemoveArtifactSigner(s.Context(), ada, "team", "over")
+		_, err = s.records.RemoveArtifactSigner(s.Context(), ada, "team", "over", true)
 		s.ok(err)
 		s.says(s.checked(o, true), signature.CodeNoSigner, "the global policy", "s3:models/llama")
 	})

@@ -157,13 +157,13 @@ func TestAPlanHasTheSignaturesThatWereVerified(t *testing.T) {
 		}
 		s.signer("team", team.Source, "turned")
 		s.says(s.checked(o, true), "signature_stale", "the global policy for all operations requires", "oci:registry.example/models")
-		_, err = s.db.RemoveArtifactSigner(s.Context(), ada, "team", "over")
+		_, err = s.records.RemoveArtifactSigner(s.Context(), ada, "team", "over", true)
 		s.ok(err)
 		s.says(s.checked(o, true), "signature_stale") // "more" signs there now
-		_, err = s.db.RemoveArtifactSigner(s.Context(), ada, "more", "over")
+		_, err = s.records.RemoveArtifactSigner(s.Context(), ada, "more", "over", true)
 		s.ok(err)
 		s.ok(s.checked(o, true))
-		_, err = s.db.RemoveArtifactSigner(s.Context(), ada, "corp", "over")
+		_, err = s.records.RemoveArtifactSigner(s.Context(), ada, "corp", "over", true)
 		s.ok(err)
 		s.says(s.checked(o, true), signature.CodeNoSigner, "the global policy")
 	})

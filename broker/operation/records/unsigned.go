@@ -14,23 +14,27 @@ import (
 // mostUnsignedNamed bounds the operations that a refusal names.
 const mostUnsignedNamed = 10
 
-// CheckSignerRemoval refuses to remove the last signer of a source while operations that may run bring artifacts from there,
-// which nothing else then requires to be signed. An organisation or a project may still require it for its own. Code:
-// artifact_signer_last.
-func (r *Records) CheckSignerRemoval(ctx context.Context, name string) error {
-	all, err := r.DB.ArtifactSigners(ctx)
-	if err != nil {
-		return err
-	}
-	i := slices.IndexFunc(all, func(s broker.ArtifactSigner) bool { return s.Name == name })
-	if i < 0 {
-		return nil // the removal says so
-	}
-	source := all[i].Source
-	if len(broker.ArtifactSignersOf(slices.Delete(slices.Clone(all), i, i+1), source)) > 0 {
+// RemoveArtifactSigner removes a signer. It refuses to remove the last one of a source while operations that may run bring
+// artifacts from there, which nothing else then requires to be signed, unless that is permitted. An organisation or a
+// project may still require it for its own. Codes: artifact_signer_last, artifact_signer_not_found.
+func (r *Records) RemoveArtifactSigner(
+	ctx context.Context, by broker.Actor, name, reason string, allowUnsigned bool,
+) (broker.ArtifactSigner, error) {
+	return r.DB.RemoveArtifactSigner(ctx, by, name, reason, func(ctx context.Context, of store.SignerRemoval) error {
+		if allowUnsigned {
+			return nil
+		}
+		return needed(ctx, of)
+	})
+}
+
+// needed refuses the removal of the last signer of a source from which something could then be brought unsigned.
+func needed(ctx context.Context, of store.SignerRemoval) error {
+	name, source := of.Signer.Name, of.Signer.Source
+	if len(broker.ArtifactSignersOf(of.Rest, source)) > 0 {
 		return nil
 	}
-	unsigned, err := r.unsigned(ctx, source)
+	unsigned, err := unsignedOf(ctx, of)
 	if err != nil || len(unsigned) == 0 {
 		return err
 	}
@@ -44,29 +48,25 @@ func (r *Records) CheckSignerRemoval(ctx context.Context, name string) error {
 			"or confirm with --allow-unsigned)", name, source, strings.Join(unsigned, ", "), more)
 }
 
-// unsigned are the definitions that may run, bring artifacts from a source, and need a signature neither by themselves nor
-// by the global policy.
-func (r *Records) unsigned(ctx context.Context, source string) (ids []string, err error) {
-	all, _, err := r.DB.OperationDefinitions(ctx, store.OperationDefinitionFilter{})
+// unsignedOf are the definitions that may run, bring artifacts from a signer's source, and need a signature neither by
+// themselves nor by the global policy.
+func unsignedOf(ctx context.Context, of store.SignerRemoval) (ids []string, err error) {
+	all, err := of.Definitions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	for _, record := range all {
-		if _, err := record.MayRun(); err != nil {
+	for _, kept := range all {
+		if _, err := kept.MayRun(); err != nil {
 			continue
-		}
-		kept, err := r.DB.OperationDefinition(ctx, record.ID())
-		if err != nil {
-			return nil, err
 		}
 		d, err := definitionOf(kept)
 		if err != nil { // it does not run
 			continue
 		}
-		if !brings(d, source) || d.Artifacts.Signature == definition.SignatureRequired {
+		if !brings(d, of.Signer.Source) || d.Artifacts.Signature == definition.SignatureRequired {
 			continue
 		}
-		e, err := r.DB.EffectiveOperationPolicy(ctx, broker.Place{}, d.Operation)
+		e, err := of.GlobalPolicy(ctx, d.Operation)
 		if err != nil {
 			return nil, err
 		}

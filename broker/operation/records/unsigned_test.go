@@ -1,28 +1,34 @@
 package records
 
 import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
 	"testing"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/store"
 )
 
 // Nobody takes the last signer of a source away unawares: what could then be brought unsigned is named.
 func TestTheLastSignerOfASourceIsNotRemovedUnawares(t *testing.T) {
 	each(t, func(s *site) {
-		ship := func(change ...string) {
+		taken := errors.New("taken")
+		check := func() error { // it removes nothing
 			t.Helper()
-			w, _ := s.onPull(change...)
-			content, err := w.Definition.Encode()
-			s.ok(err)
-			s.ok(s.db.ShipOperationDefinitions(s.Context(), []broker.OperationDefinition{{
-				Operation: w.Definition.Operation, Version: w.Definition.Version, Summary: w.Definition.Summary, Digest: w.Definition.Digest(), Content: content,
-			}}))
+			_, err := s.db.RemoveArtifactSigner(s.Context(), ada, "team", "over", func(ctx context.Context, of store.SignerRemoval) error {
+				return cmp.Or(needed(ctx, of), taken)
+			})
+			if errors.Is(err, taken) {
+				return nil
+			}
+			return err
 		}
-		check := func() error { return s.records.CheckSignerRemoval(s.Context(), "team") }
-		s.ok(check()) // the removal itself says that there is none
+		s.refused(check(), "artifact_signer_not_found")
 		s.signer("team", "oci:registry.example/models", "k1")
 		s.ok(check()) // no operation brings anything from there
-		ship()
+		s.shipPull()
 		s.says(check(), "artifact_signer_last", "oci:registry.example/models", "demo.pull@v1", "--allow-unsigned")
 		s.signer("team", "oci:elsewhere.example", "k1")
 		s.ok(check())
@@ -32,12 +38,45 @@ func TestTheLastSignerOfASourceIsNotRemovedUnawares(t *testing.T) {
 			s.signer("other", source, "k2") // of a wider source, and of the same
 			s.ok(check())
 		}
-		_, err := s.db.RemoveArtifactSigner(s.Context(), ada, "other", "over")
+		_, err := s.records.RemoveArtifactSigner(s.Context(), ada, "other", "over", false)
 		s.ok(err)
 		s.says(check(), "artifact_signer_last")
 		s.requires(broker.Place{OrganisationID: "org-1"}) // for its own operations alone
 		s.says(check(), "artifact_signer_last")
 		s.requires(broker.Place{})
 		s.ok(check())
+	})
+}
+
+func (s *site) shipPull() {
+	s.Helper()
+	w, _ := s.onPull()
+	content, err := w.Definition.Encode()
+	s.ok(err)
+	s.ok(s.db.ShipOperationDefinitions(s.Context(), []broker.OperationDefinition{{
+		Operation: w.Definition.Operation, Version: w.Definition.Version, Summary: w.Definition.Summary, Digest: w.Definition.Digest(), Content: content,
+	}}))
+}
+
+// Two people remove the last two signers of a source at the same moment: each counts on the other's. One of them stays.
+func TestTwoRemovalsDoNotTakeTheLastSigner(t *testing.T) {
+	each(t, func(s *site) {
+		s.shipPull()
+		names := []string{"a", "b", "c", "d"}
+		for _, name := range names {
+			s.signer(name, "oci:registry.example/models", "k1")
+		}
+		var done sync.WaitGroup
+		for _, name := range names {
+			done.Go(func() {
+				if _, err := s.records.RemoveArtifactSigner(s.Context(), ada, name, "over", false); err != nil && broker.AsError(err).Code != "artifact_signer_last" {
+					t.Errorf("%s: %v", name, err)
+				}
+			})
+		}
+		done.Wait()
+		if left, err := s.db.ArtifactSigners(s.Context()); err != nil || len(left) != 1 {
+			t.Errorf("%d signers are left, %v", len(left), err)
+		}
 	})
 }
