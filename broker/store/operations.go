@@ -211,7 +211,8 @@ func (db *DB) CancelOperation(ctx context.Context, actor broker.Actor, id, reaso
 			return err
 		}
 		r, err := run(ctx, t, o.RunID, "")
-		gone := broker.AsError(err).Kind == broker.NotFound // the run was dropped as old
+		no, refused := errors.AsType[*chain.Refused](err)
+		gone := refused && no.Code == "run_not_found" // it was dropped as old
 		over := gone || err == nil && r.Status.Ended()
 		if err != nil && !gone || o.CanceledBy != "" && !over {
 			return err
