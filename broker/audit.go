@@ -16,4 +16,9 @@ type AuditEntry struct {
 	Before, After json.RawMessage
 	CorrelationID string
 	Code          string // of a refusal
+
+	// Of rows that the request of an operator wrote, except those of earlier releases.
+	Source    string // address of the request's sender
+	UserAgent string // the sender's own claim
+	Site      string // of the subject; empty: it has none
 }

@@ -61,6 +61,8 @@ type Config struct {
 	Now        func() time.Time
 	Tracer     trace.Tracer
 	Log        *zap.Logger
+	// Proxies are the addresses of proxies whose X-Forwarded-For is believed. None: the header is passed over.
+	Proxies    []netip.Prefix
 	Version    string       // of the broker
 	AgentURL   string       // https://HOST:PORT where nodes reach this broker
 	Unwritable func() error // the error of the last write to the store; nil: the write worked
@@ -188,12 +190,4 @@ func secureHeaders(h http.Header) {
 	h.Set("Cross-Origin-Resource-Policy", "same-origin")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Strict-Transport-Security", "max-age=31536000")
-}
-
-func addressOf(r *http.Request) netip.Addr {
-	from, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return from.Addr().Unmap()
 }

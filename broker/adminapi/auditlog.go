@@ -3,6 +3,7 @@ package adminapi
 import (
 	"bytes"
 	"context"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -16,19 +17,45 @@ import (
 )
 
 type auditInput struct {
-	Node   string    `query:"node" maxLength:"320"`
-	Actor  string    `query:"actor" maxLength:"100"`
-	Action string    `query:"action" maxLength:"64"`
+	Node   string `query:"node" maxLength:"320"`
+	Actor  string `query:"actor" maxLength:"100"`
+	Action string `query:"action" maxLength:"64"`
+	OriginInput
 	From   time.Time `query:"from"`
 	To     time.Time `query:"to" doc:"end of the period, exclusive"`
 	Cursor string    `query:"cursor" maxLength:"20"`
 	Limit  int       `query:"limit" minimum:"0" maximum:"1000"`
 }
 
+// OriginInput selects audit rows by the request that wrote them. The type is exported because huma ignores
+// embedded structs with unexported names.
+type OriginInput struct {
+	Source string `query:"source" maxLength:"45" doc:"address of the sender of the request"`
+	Site   string `query:"site" maxLength:"63" doc:"site of what the request was about"`
+}
+
+// into sets the conditions of a filter. Code: source_invalid.
+func (in OriginInput) into(f *store.AuditFilter) error {
+	f.Site = in.Site
+	if in.Source == "" {
+		return nil
+	}
+	at, err := netip.ParseAddr(in.Source)
+	if err != nil {
+		return broker.Errorf(broker.Invalid, "source_invalid", "cannot look for source %q: write an IP address",
+			taskcatalog.Clean(in.Source, 45))
+	}
+	f.Source = at.Unmap().String()
+	return nil
+}
+
 func (a *API) listAudit(ctx context.Context, in *auditInput) (*api.AuditList, error) {
 	f := store.AuditFilter{Actor: in.Actor, Action: in.Action, From: in.From, To: in.To, Newest: true}
 	var err error
 	if f.Subject, err = a.auditSubject(ctx, in.Node); err != nil {
+		return nil, err
+	}
+	if err := in.into(&f); err != nil {
 		return nil, err
 	}
 	if in.Cursor != "" {
@@ -82,7 +109,8 @@ func (a *API) verifyAudit(ctx context.Context, _ *none) (*api.AuditVerification,
 }
 
 type exportInput struct {
-	Node string    `query:"node" maxLength:"320"`
+	Node string `query:"node" maxLength:"320"`
+	OriginInput
 	From time.Time `query:"from"`
 	To   time.Time `query:"to" doc:"end of the period, exclusive"`
 }
@@ -96,6 +124,9 @@ func (a *API) exportAudit(ctx context.Context, in *exportInput) (*huma.StreamRes
 	f := store.AuditFilter{From: in.From, To: in.To, Limit: exportPage}
 	var err error
 	if f.Subject, err = a.auditSubject(ctx, in.Node); err != nil {
+		return nil, err
+	}
+	if err := in.into(&f); err != nil {
 		return nil, err
 	}
 	page, err := a.c.DB.ListAudit(ctx, f)
@@ -133,5 +164,6 @@ func auditResource(e store.SealedEntry) api.AuditEntry {
 	return api.AuditEntry{
 		ID: e.ID, At: e.At, Actor: e.Actor, Action: e.Action, Subject: e.Subject, Reason: e.Reason,
 		Before: e.Before, After: e.After, CorrelationID: e.CorrelationID, Code: e.Code, Position: e.Position, Seal: e.Seal,
+		Source: e.Source, UserAgent: e.UserAgent, Site: e.Site,
 	}
 }

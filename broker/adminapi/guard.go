@@ -29,6 +29,7 @@ import (
 type caller struct {
 	broker.OperatorToken
 	correlationID string
+	origin        *store.Origin
 	frozen        []api.Hold // freezes in force at sites that the caller may see; set for a GET
 }
 
@@ -109,17 +110,18 @@ func (a *API) guard(next http.Handler) http.Handler {
 			}
 		}()
 
-		token, err := a.c.Operators.Authenticate(ctx, bearerOf(r), addressOf(r))
+		origin := a.originOf(r)
+		token, err := a.c.Operators.Authenticate(ctx, bearerOf(r), a.addressOf(r))
 		if err != nil {
 			if !strangers.Stay(ctx) {
 				strangers.Refuse(w)
 				return
 			}
-			a.refuse(ctx, w, r, token.Name, err)
+			a.refuse(store.WithOrigin(ctx, origin), w, r, token.Name, err)
 			return
 		}
 		strangers.Vouch(ctx, token.Name)
-		who := caller{OperatorToken: token, correlationID: correlationOf(span)}
+		who := caller{OperatorToken: token, correlationID: correlationOf(span), origin: origin}
 		w.Header().Set("Hostler-Correlation-Id", who.correlationID)
 		ctx, done := a.c.Operators.Bind(ctx, token)
 		defer done()
@@ -127,7 +129,7 @@ func (a *API) guard(next http.Handler) http.Handler {
 			who.frozen = a.frozen(ctx, who)
 			setFrozenHeader(w.Header(), who.frozen)
 		}
-		ctx = context.WithValue(ctx, callerKey{}, who)
+		ctx = store.WithOrigin(context.WithValue(ctx, callerKey{}, who), origin)
 		r = r.WithContext(ctx)
 
 		_, route = a.mux.Handler(r)
@@ -149,13 +151,16 @@ func (a *API) guard(next http.Handler) http.Handler {
 	})
 }
 
-// refuse answers a request that is not admitted. A known token or person leaves an audit row.
-// Anything else leaves a line in the log, once a minute, because anybody can send it.
+// refuse answers a request that is not admitted. A known token or person leaves an audit row. A wrong token leaves
+// the rows of strangers, and a line in the log once a minute, because anybody can send one.
 func (a *API) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, name string, err error) {
 	p := problemOf(err)
 	if name != "" && (p.Status == http.StatusUnauthorized || p.Status == http.StatusForbidden) {
 		a.auditRefusal(ctx, "", broker.AuditEntry{Actor: name, Code: p.Code, Reason: taskcatalog.Clean(r.Method+" "+r.URL.Path, 300)})
 	} else {
+		if p.Status == http.StatusUnauthorized {
+			a.auditStranger(ctx, r, p)
+		}
 		if more, due := a.strangers.Due(p.Code, "", a.c.Now()); due {
 			a.c.Log.Info("a request was refused", zap.String("code", p.Code), zap.String("from", r.RemoteAddr),
 				zap.Int("more_since_the_last_line", more), zap.Error(err))
@@ -263,6 +268,7 @@ func pageLimit(limit int) int {
 // that is shown is written down.
 func (a *API) roleGuard(need access, what string) func(huma.Context, func(huma.Context)) {
 	return func(hc huma.Context, next func(huma.Context)) {
+		hc = huma.WithValue(hc, askedKey{}, askedOf(hc))
 		err := a.requireRole(hc.Context(), need, what)
 		if err == nil && (hc.Method() != http.MethodGet || strings.HasSuffix(hc.Operation().Path, "/attach")) {
 			err = a.c.Operators.AllowWrite(callerOf(hc.Context()).OperatorToken)

@@ -15,21 +15,31 @@ import (
 // refusal is the key by which equal refusals are counted.
 type refusal struct{ actor, code, what string }
 
-// auditRefusal writes a refusal to the audit log. Equal refusals, by what, are written once a
-// minute with their number.
+// auditRefusal writes a refusal to the audit log, with the route and with what the path names. Equal refusals, by
+// what, are written once a minute with their number. The subject is the node that the path names, or the token.
 func (a *API) auditRefusal(ctx context.Context, what string, e broker.AuditEntry) {
-	if a.due(what, &e) {
-		e.Action, e.Subject = "request.refused", "token/"+e.Actor
+	e.Action, e.Subject = "request.refused", "token/"+e.Actor
+	if of, ok := ctx.Value(askedKey{}).(asked); ok {
+		e.After = namesOf(of)
+		// Only nodes on record tell refusals apart: a caller could invent any number of names.
+		if id := a.refusedNode(ctx, of); id != "" {
+			e.Subject, what = "node/"+id, what+" node/"+id
+		}
+	}
+	if a.due(ctx, what, &e) {
 		a.audit(ctx, e)
 	}
 }
 
 // due reports whether a refusal must be written now, and adds the number of equal refusals since
 // the last row.
-func (a *API) due(what string, e *broker.AuditEntry) bool {
+func (a *API) due(ctx context.Context, what string, e *broker.AuditEntry) bool {
 	more, due := a.refusals.Due(refusal{e.Actor, e.Code, what}, refusal{code: e.Code}, a.c.Now())
 	if more > 0 {
 		e.Reason = fmt.Sprintf("%s (and %d similar refusals since the last entry)", e.Reason, more)
+	}
+	if who, known := ctx.Value(callerKey{}).(caller); known && !due {
+		who.origin.NoteRefused()
 	}
 	return due
 }
@@ -69,7 +79,7 @@ func (a *API) auditDenial(ctx context.Context, action, subject, reason string, n
 		Actor: who.Name, Action: action, Subject: subject, Code: no.Code, Reason: taskcatalog.Clean(no.Message, 1000),
 		CorrelationID: who.correlationID,
 	}
-	if !a.due(action+" "+subject+": "+e.Reason, &e) {
+	if !a.due(ctx, action+" "+subject+": "+e.Reason, &e) {
 		return
 	}
 	var err error

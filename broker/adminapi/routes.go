@@ -375,6 +375,7 @@ func creates(register func(*API, huma.API, huma.Operation)) func(*API, huma.API,
 func callHandler[I, O any](a *API, ctx context.Context, in *I, handle func(*API, context.Context, *I) (*O, error)) (*O, error) {
 	out, err := handle(a, store.WithCorrelation(ctx, callerOf(ctx).correlationID), in)
 	if err != nil {
+		a.auditRefused(ctx, err)
 		return nil, a.toProblem(ctx, err)
 	}
 	return out, nil

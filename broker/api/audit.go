@@ -17,6 +17,9 @@ type AuditEntry struct {
 	After         json.RawMessage `json:"after,omitempty"`
 	CorrelationID string          `json:"correlation_id,omitempty"`
 	Code          string          `json:"code,omitempty" doc:"code of the refusal"`
+	Source        string          `json:"source,omitempty" doc:"address of the sender of the operator's request"`
+	UserAgent     string          `json:"user_agent,omitempty" doc:"the sender's own claim, cut at 200 characters"`
+	Site          string          `json:"site,omitempty" doc:"site of the subject, in rows that an operator's request wrote"`
 	Position      int64           `json:"position,omitzero" doc:"position in the chain of seals, from 1; left out until the row is sealed"`
 	Seal          string          `json:"seal,omitempty" doc:"hex SHA-256 of the row and of the preceding seal"`
 }

@@ -61,9 +61,14 @@ func each(t *testing.T, f func(t *testing.T, b *book)) {
 	}
 }
 
+// write writes rows, each tenth with an origin.
 func (b *book) write(t *testing.T, rows int) {
 	t.Helper()
 	for i := range rows {
+		ctx := ctx
+		if i%10 == 8 {
+			ctx = store.WithOrigin(ctx, &store.Origin{Source: "203.0.113.9", UserAgent: "hostler/1"})
+		}
 		if err := b.db.Audit(ctx, broker.AuditEntry{Actor: "ada", Action: "node.label", Subject: fmt.Sprintf("node/n-%d", i), Before: []byte(`{}`), After: []byte(`{"a":"b"}`)}); err != nil {
 			t.Fatal(err)
 		}
@@ -190,6 +195,10 @@ func TestWhoeverChangesTheLogIsSeen(t *testing.T) {
 			`UPDATE audit_logs SET position = -5 WHERE position = 5`, `UPDATE audit_logs SET position = 5 WHERE position = 6`, `UPDATE audit_logs SET position = 6 WHERE position = -5`,
 		}, audit.SealBroken, 5},
 		{"a row unsealed, to be sealed anew", []string{`UPDATE audit_logs SET position = 0, seal = '' WHERE position = 5`}, audit.SealMissing, 5},
+		{"an origin changed", []string{`UPDATE audit_logs SET source = '192.0.2.1' WHERE position = 10`}, audit.SealBroken, 10},
+		{"an origin removed", []string{`UPDATE audit_logs SET source = '', user_agent = '', site = '' WHERE position = 10`}, audit.SealBroken, 10},
+		{"an origin given to a row without one", []string{`UPDATE audit_logs SET site = 'dc1' WHERE position = 5`}, audit.SealBroken, 5},
+		{"an origin moved between fields", []string{`UPDATE audit_logs SET source = '', site = source WHERE position = 10`}, audit.SealBroken, 10},
 		{"a head forged", []string{`UPDATE audit_heads SET envelope = (SELECT envelope FROM audit_heads WHERE position = 1) WHERE position = 20`}, audit.HeadMismatch, 20},
 	} {
 		t.Run(attack.name, func(t *testing.T) {
@@ -216,6 +225,32 @@ func TestWhoeverChangesTheLogIsSeen(t *testing.T) {
 }
 
 // An attacker who can write every table can compute seals too, but sign nothing.
+// A broker of an earlier release seals each row at position 0, by the fields that it knows.
+func TestARowWithAnOriginWaitsForABrokerThatSealsIt(t *testing.T) {
+	each(t, func(t *testing.T, b *book) {
+		b.write(t, 10)
+		var old int
+		if err := b.raw.QueryRowContext(ctx, `SELECT COUNT(*) FROM audit_logs WHERE position = 0`).Scan(&old); err != nil || old != 9 {
+			t.Fatalf("an earlier release would seal %d rows of 10 (%v), and may seal 9", old, err)
+		}
+		if r := b.verify(t); r.Unsealed != 10 {
+			t.Fatalf("%+v", r)
+		}
+		b.seal(t)
+		if r := b.verify(t); r.Fault != nil || r.Sealed != 10 || r.Unsealed != 0 {
+			t.Fatalf("%+v", r)
+		}
+	})
+}
+
+func TestTheSealOfARowWithoutAnOriginIsThatOfEarlierReleases(t *testing.T) {
+	e := broker.AuditEntry{ID: 7, At: time.Unix(1700000000, 0), Actor: "ada", Action: "node.label", Subject: "node/n-1", Before: []byte(`{}`), After: []byte(`{"a":"b"}`), Code: "c"}
+	const want = "bb74b25b45813ae30880b7d430cb32636ee901575864b296d4c6d88160df137e"
+	if got := audit.Seal(store.AuditTip{Position: 4, Seal: "ab"}, e); got != want {
+		t.Errorf("the seal is %s, and was %s", got, want)
+	}
+}
+
 func TestAChainRebuiltWithoutTheKeyIsSeen(t *testing.T) {
 	each(t, func(t *testing.T, b *book) {
 		b.write(t, 20)

@@ -98,7 +98,8 @@ func (s *Sealer) head(ctx context.Context, tip store.AuditTip) (store.AuditHead,
 }
 
 // Seal returns the seal of a row after the tip: hex SHA-256 over the former seal, the position, and
-// every field. A length precedes each field, so that no two rows have the same bytes.
+// every field. A length precedes each field, so that no two rows have the same bytes. A row without an origin has
+// the seal that earlier releases compute; an origin that was added or taken away changes the form of the seal.
 func Seal(before store.AuditTip, e broker.AuditEntry) string {
 	h := sha256.New()
 	number := func(n int64) {
@@ -110,12 +111,21 @@ func Seal(before store.AuditTip, e broker.AuditEntry) string {
 		number(int64(len(s)))
 		h.Write([]byte(s))
 	}
-	field("hostler audit seal v1")
+	var origin []string
+	if e.Source == "" && e.UserAgent == "" && e.Site == "" {
+		field("hostler audit seal v1")
+	} else {
+		field("hostler audit seal v2")
+		origin = []string{e.Source, e.UserAgent, e.Site}
+	}
 	field(before.Seal)
 	number(before.Position + 1)
 	number(e.ID)
 	number(e.At.UnixMicro())
 	for _, s := range []string{e.Actor, e.Action, e.Subject, e.Reason, string(e.Before), string(e.After), e.CorrelationID, e.Code} {
+		field(s)
+	}
+	for _, s := range origin {
 		field(s)
 	}
 	return hex.EncodeToString(h.Sum(nil))

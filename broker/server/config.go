@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/adminapi"
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/opa"
 	"github.com/hostler/hostler/broker/operators"
@@ -53,6 +55,7 @@ type Config struct {
 	Archives       taskqueue.ArchivePolicy // how long task archives are kept; zero: the default
 	History        retention.Policy        // how long tasks and runs are kept; zero: the default
 	OIDC           *operators.PeopleConfig // who may sign in by OpenID Connect; nil: nobody
+	Proxies        []string                // addresses and prefixes of proxies whose X-Forwarded-For is believed
 	Version        string
 
 	Now func() time.Time // nil: time.Now
@@ -73,6 +76,7 @@ type Config struct {
 	// test that moves the clock waits for this look in real time.
 	Often time.Duration
 
+	proxies  []netip.Prefix
 	nodeRate rate.Limit // see nodeapi.Config; the nodes of a benchmark ask without pause
 }
 
@@ -104,6 +108,10 @@ func (c *Config) fill() error {
 	}
 	if err := errors.Join(c.Events.Check(), c.NATS.Check(), c.Webhooks.Check(), c.PolicyEngine.Check(), c.Archives.Check(),
 		c.History.Check()); err != nil {
+		return err
+	}
+	var err error
+	if c.proxies, err = adminapi.ParseProxies(c.Proxies); err != nil {
 		return err
 	}
 	if c.RelayListen == "" {

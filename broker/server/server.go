@@ -215,7 +215,8 @@ func (s *Server) join(ctx context.Context) error {
 		Now:    c.Now,
 		Tracer: tracer, Log: c.Log.Named("operators"),
 		Version: c.Version, AgentURL: s.at.agents, Unwritable: s.writes.Trouble, EngineTrouble: s.engine.Trouble,
-		Denied: s.metrics.operations.denied,
+		Proxies: c.proxies,
+		Denied:  s.metrics.operations.denied,
 		Observe: func(route string, status int, took time.Duration) {
 			s.metrics.observe("operators", route, status, took)
 		},

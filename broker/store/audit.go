@@ -15,6 +15,7 @@ import (
 type AuditFilter struct {
 	Actor, Action, Subject, Code string
 	CorrelationID                string
+	Source, Site                 string
 	From, To                     time.Time // To is exclusive
 	After                        int64     // id of the previous page's last row
 	Limit                        int       // 0: 100
@@ -24,26 +25,32 @@ type AuditFilter struct {
 // SealedEntry is an audit row with its place in the chain of seals.
 type SealedEntry struct {
 	broker.AuditEntry
-	Position int64  // from 1; 0: not sealed yet
+	Position int64  // from 1; 0 or less: not sealed yet
 	Seal     string // hex SHA-256
 }
 
-const auditColumns = `id, at, actor, action, subject, reason, before, after, correlation_id, code, position, seal`
+const auditColumns = `id, at, actor, action, subject, reason, before, after, correlation_id, code, position, seal,
+	source, user_agent, site`
 
 func scanAudit(row sqlkit.Row) (SealedEntry, error) {
 	var e SealedEntry
 	err := row.Scan(&e.ID, sqlkit.ScanMicros(&e.At), &e.Actor, &e.Action, &e.Subject, &e.Reason, sqlkit.ScanRawJSON(&e.Before),
 		sqlkit.ScanRawJSON(&e.After),
-		&e.CorrelationID, &e.Code, &e.Position, &e.Seal)
+		&e.CorrelationID, &e.Code, &e.Position, &e.Seal, &e.Source, &e.UserAgent, &e.Site)
+	e.Position = max(e.Position, unsealed)
 	return e, err
 }
 
 // audit writes an audit row in the transaction of the audited change.
 func (t *tx) audit(ctx context.Context, e broker.AuditEntry) error {
-	_, err := t.ExecContext(ctx, `INSERT INTO audit_logs (at, actor, action, subject, reason, before, after, correlation_id, code)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
+	position, site, of := originFields(ctx, &e)
+	_, err := t.ExecContext(ctx, `INSERT INTO audit_logs (at, actor, action, subject, reason, before, after, correlation_id, code,
+			source, user_agent, site, position) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, `+site+`, $13)`,
 		sqlkit.Micros(t.now), e.Actor, e.Action, e.Subject, cmp.Or(e.Reason, reasonOf(ctx)), string(e.Before), string(e.After),
-		cmp.Or(e.CorrelationID, correlationOf(ctx)), e.Code)
+		cmp.Or(e.CorrelationID, correlationOf(ctx)), e.Code, e.Source, e.UserAgent, of, position)
+	if err == nil && e.Code != "" {
+		noteRefused(ctx)
+	}
 	return err
 }
 
@@ -61,6 +68,8 @@ func (db *DB) ListAudit(ctx context.Context, f AuditFilter) ([]SealedEntry, erro
 	w.Equal("subject", f.Subject)
 	w.Equal("code", f.Code)
 	w.Equal("correlation_id", f.CorrelationID)
+	w.Equal("source", f.Source)
+	w.Equal("site", f.Site)
 	if !f.From.IsZero() {
 		w.Add("at >= ?", sqlkit.Micros(f.From))
 	}

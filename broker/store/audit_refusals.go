@@ -39,6 +39,7 @@ func (db *DB) AuditRefusal(ctx context.Context, e broker.AuditEntry) error {
 	}
 	more, due := db.refusals.Due(k, refusedKind{action: e.Action, code: e.Code}, db.Now())
 	if !due {
+		noteRefused(ctx)
 		return nil
 	}
 	if more > 0 {

@@ -29,7 +29,7 @@ func (db *DB) SealAudit(
 	ctx context.Context, limit int, seal func(before AuditTip, e broker.AuditEntry) string,
 ) (sealed int, tip AuditTip, err error) {
 	var waiting bool
-	if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM audit_logs WHERE position = 0)`).Scan(&waiting); err != nil {
+	if err := db.reader().QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM audit_logs WHERE position <= 0)`).Scan(&waiting); err != nil {
 		return 0, tip, err
 	}
 	if !waiting {
@@ -42,7 +42,7 @@ func (db *DB) SealAudit(
 			&tip.Seal); err != nil {
 			return err
 		}
-		rows, err := sqlkit.Collect(ctx, t, scanAudit, `SELECT `+auditColumns+` FROM audit_logs WHERE position = 0 ORDER BY id LIMIT $1`,
+		rows, err := sqlkit.Collect(ctx, t, scanAudit, `SELECT `+auditColumns+` FROM audit_logs WHERE position <= 0 ORDER BY id LIMIT $1`,
 			limit)
 		if err != nil || len(rows) == 0 {
 			return err
@@ -69,7 +69,7 @@ func (db *DB) AuditTip(ctx context.Context) (tip AuditTip, err error) {
 
 // UnsealedAudit counts the rows without a place in the chain.
 func (db *DB) UnsealedAudit(ctx context.Context) (n int64, err error) {
-	err = db.reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM audit_logs WHERE position = 0`).Scan(&n)
+	err = db.reader().QueryRowContext(ctx, `SELECT COUNT(*) FROM audit_logs WHERE position <= 0`).Scan(&n)
 	return n, err
 }
 

@@ -118,7 +118,7 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	scan := regexp.MustCompile(`^(?:SCAN (?:\d+ )?(\w+)|SEARCH (\w+))(?: USING (?:COVERING )?INDEX (\w+)(?: \((.*)\))?)?`)
 	small := []string{"CONSTANT", "nodes", "maas_sites", "restores", "b", "w", "p", "gone", "u", "webhooks", "due", "artifact_signers"} // artifact_signers: 64 at most; webhooks, due: five of a project; b: batches; p: nodes that could not be provisioned lately; w: resolver_wants, or placed events; gone: nodes with uncertified occupants; u: the usage of a period
 	few := []string{
-		"tasks_open", "chain_runs_open", "chain_runs_due", "chain_runs_held", "chain_holds_now", "outbox_waiting", "audit_logs_unsealed", "certificates_denied", "terminal_sessions_live",
+		"tasks_open", "chain_runs_open", "chain_runs_due", "chain_runs_held", "chain_holds_now", "outbox_waiting", "audit_logs_unsealed", "audit_logs_waiting", "certificates_denied", "terminal_sessions_live",
 		"allocations_live", "allocations_uncertified", "node_devices_wrong", "allocation_claims_live",
 		"tenant_allocations_moving", "tenant_allocations_ending", "tenant_allocations_live", "operations_live",
 	}

@@ -24,13 +24,14 @@ func (c *Client) Whoami(ctx context.Context) (*api.Token, error) {
 // AuditFilter narrows the audit log; empty fields narrow nothing.
 type AuditFilter struct {
 	Node, Actor, Action string
+	Source, Site        string // of the request: its sender's address, and the site of what it was about
 	From, To            time.Time
 	Limit               int // newest first; 0: all
 }
 
 // Audit lists rows of the audit log, newest first.
 func (c *Client) Audit(ctx context.Context, f AuditFilter) (*api.AuditList, error) {
-	q := query("node", f.Node, "actor", f.Actor, "action", f.Action, "from", timestamp(f.From), "to", timestamp(f.To))
+	q := query("node", f.Node, "actor", f.Actor, "action", f.Action, "source", f.Source, "site", f.Site, "from", timestamp(f.From), "to", timestamp(f.To))
 	all := &api.AuditList{Items: []api.AuditEntry{}}
 	for {
 		q.Set("limit", strconv.Itoa(nextPage(f.Limit, len(all.Items))))
@@ -59,7 +60,7 @@ func (c *Client) VerifyAudit(ctx context.Context) (*api.AuditVerification, error
 // ExportAudit copies rows to w, one JSON object a line, oldest first. A broken stream is an error;
 // rows already written stay.
 func (c *Client) ExportAudit(ctx context.Context, f AuditFilter, w io.Writer) error {
-	q := query("node", f.Node, "from", timestamp(f.From), "to", timestamp(f.To))
+	q := query("node", f.Node, "source", f.Source, "site", f.Site, "from", timestamp(f.From), "to", timestamp(f.To))
 	res, err := c.send(ctx, call{method: http.MethodGet, path: "/audit/export", query: q}, http.NoBody)
 	if err != nil {
 		return err

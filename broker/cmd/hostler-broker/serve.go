@@ -49,7 +49,7 @@ Prints one line "ready" as soon as the broker answers.`,
 				DataDir: s.DataDir, Listen: s.Listen, AgentListen: s.AgentListen, Advertise: s.Advertise, RelayListen: s.RelayListen,
 				RelayAdvertise: s.RelayAdvertise, Database: s.DB, Vault: vault, Events: s.Events.Policy, NATS: s.Events.NATS,
 				Webhooks: s.Events.Webhooks, PolicyEngine: s.Operations.OPA,
-				Archives: s.Diagnostics, History: s.History, OIDC: s.OIDC,
+				Archives: s.Diagnostics, History: s.History, OIDC: s.OIDC, Proxies: s.Proxies,
 				Version: version, Now: now, StoreNow: storeNow, Machine: machineNow, Log: log, Ready: c.OutOrStdout(), Watchdog: watchdog,
 				Notify: func(state string) { _, _ = daemon.SdNotify(false, state) },
 			})

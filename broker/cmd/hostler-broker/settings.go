@@ -47,6 +47,8 @@ type settings struct {
 	Operations operationSettings `yaml:"operations"`
 	// OIDC is who may sign in by OpenID Connect, and as what; nil: nobody.
 	OIDC *operators.PeopleConfig `yaml:"oidc"`
+	// Proxies are addresses and prefixes of proxies whose X-Forwarded-For is believed.
+	Proxies []string `yaml:"proxies"`
 }
 
 // operationSettings are the settings of operations.
@@ -69,7 +71,7 @@ func (s *settings) where(c *cobra.Command) {
 	c.Flags().StringVar(&s.DataDir, "data-dir", "", "directory of the broker's files")
 	c.Flags().StringVar(&s.DB, "db", "", "postgres://… instead of SQLite in the data directory (HOSTLER_DB keeps a password out of argv)")
 	c.Flags().String("config", "",
-		"file with the same settings: data_dir, listen, agent_listen, advertise, relay_listen, relay_advertise, db, secrets, vault, events, diagnostics, history, operations, oidc")
+		"file with the same settings: data_dir, listen, agent_listen, advertise, relay_listen, relay_advertise, db, secrets, vault, events, diagnostics, history, operations, oidc, proxies")
 }
 
 // load completes the flags from the environment and the config file. Code:
@@ -107,7 +109,7 @@ func (s *settings) load(c *cobra.Command) error {
 		}
 	}
 	s.Vault, s.Events, s.Diagnostics, s.History = file.Vault, file.Events, file.Diagnostics, file.History
-	s.Operations, s.OIDC = file.Operations, file.OIDC
+	s.Operations, s.OIDC, s.Proxies = file.Operations, file.OIDC, file.Proxies
 	if s.DataDir == "" {
 		return usage("%s needs a data directory (use --data-dir DIR)", c.CommandPath())
 	}

@@ -19,6 +19,8 @@ func auditCommand(a *app) *cobra.Command {
 // auditFlags adds the filters shared by list and export.
 func auditFlags(c *cobra.Command, f *client.AuditFilter, from, to *string) {
 	c.Flags().StringVar(&f.Node, "node", "", "only rows about this `NODE`")
+	c.Flags().StringVar(&f.Source, "source", "", "only rows of requests from this `ADDRESS`")
+	c.Flags().StringVar(&f.Site, "site", "", "only rows of requests about this `SITE`, its nodes, runs, tasks and allocations")
 	c.Flags().StringVar(from, "from", "", "from this `TIME` on: 2006-01-02, 2006-01-02T15:04:05Z, or an age such as 24h")
 	c.Flags().StringVar(to, "to", "", "up to this `TIME`")
 }
@@ -60,7 +62,7 @@ func auditListCommand(a *app) *cobra.Command {
 	var from, to string
 	c := &cobra.Command{
 		Use: "list", Short: "list rows of the audit log, newest first", Args: exactly(),
-		Example: "  hostler audit list --node gpu-07 --from 24h\n  hostler audit list --actor alice --limit 0 -o json",
+		Example: "  hostler audit list --node gpu-07 --from 24h\n  hostler audit list --source 192.0.2.7 --site dc1\n  hostler audit list --actor alice --limit 0 -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if f.Limit < 0 {
 				return usage("--limit takes 0 (all) or a positive number")
@@ -80,14 +82,14 @@ func auditListCommand(a *app) *cobra.Command {
 			for _, e := range list.Items {
 				ids = append(ids, strconv.FormatInt(e.ID, 10))
 				rows = append(rows, []string{
-					strconv.FormatInt(e.ID, 10), render.Time(e.At), e.Actor, e.Action, e.Subject, e.Code,
+					strconv.FormatInt(e.ID, 10), render.Time(e.At), e.Actor, e.Action, e.Subject, e.Site, e.Source, e.Code,
 					e.Reason,
 				})
 			}
 			return a.show(list, ids, func(p *render.Page) {
 				p.Table([]render.Column{
 					render.More("ROW"), render.Keep("AT"), render.Keep("ACTOR"), render.Keep("ACTION"), render.Main("SUBJECT"),
-					render.Keep("CODE"), render.Keep("REASON"),
+					render.Aside("SITE"), render.Main("SOURCE"), render.Keep("CODE"), render.Keep("REASON"),
 				}, rows)
 			})
 		},
