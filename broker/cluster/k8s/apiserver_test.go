@@ -20,7 +20,7 @@ import (
 type object = map[string]any
 
 // apiServer plays the part of an API server that the adapter asks, with the words and statuses of
-// Kubernetes 1.36 (k8s.io/apimachinery's errors, the eviction of pkg/registry/core/pod). It is no proof of
+// Kubernetes 1.35 and 1.36 (k8s.io/apimachinery's errors, the eviction of pkg/registry/core/pod). It is no proof of
 // what a real one does.
 type apiServer struct {
 	nodes   map[string]object
@@ -97,18 +97,18 @@ func (f *apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func meta(o object) object { return o["metadata"].(object) }
 
-// precondition reports whether the preconditions of a deletion hold, and answers with a conflict if not.
-func precondition(w http.ResponseWriter, resource string, o, options object) bool {
+// precondition reports whether the preconditions of a deletion hold, and answers with a conflict if not: with the
+// kind of the object where other answers have the resource (rest.BeforeDelete, and the eviction itself).
+func precondition(w http.ResponseWriter, kind string, o, options object) bool {
 	if nested, ok := options["deleteOptions"].(object); ok {
 		options = nested
 	}
 	want, _ := options["preconditions"].(object)
-	for _, key := range []string{"uid", "resourceVersion"} {
+	for key, called := range map[string]string{"uid": "UID", "resourceVersion": "ResourceVersion"} {
 		if v, ok := want[key]; ok && v != meta(o)[key] {
 			name := meta(o)["name"].(string)
-			fails(w, http.StatusConflict, "Conflict", fmt.Sprintf(
-				"Operation cannot be fulfilled on %s %q: Precondition failed: UID in precondition: %v, UID in object meta: %v", resource, name, v, meta(o)[key]),
-				object{"name": name, "kind": resource})
+			fails(w, http.StatusConflict, "Conflict", fmt.Sprintf("Operation cannot be fulfilled on %[1]s %[2]q: the %[3]s in the precondition (%[4]v) "+
+				"does not match the %[3]s in record (%[5]v). The object might have been", kind, name, called, v, meta(o)[key]), object{"name": name, "kind": kind})
 			return false
 		}
 	}
@@ -133,7 +133,7 @@ func (f *apiServer) node(w http.ResponseWriter, r *http.Request, name string, bo
 		meta(n)["resourceVersion"] = strconv.Itoa(f.uids)
 		say(w, http.StatusOK, n)
 	case r.Method == http.MethodDelete:
-		if precondition(w, "nodes", n, body) {
+		if precondition(w, "Node", n, body) {
 			delete(f.nodes, name)
 			say(w, http.StatusOK, object{"kind": "Status", "apiVersion": "v1", "metadata": object{}, "status": "Success", "details": object{"name": name, "kind": "nodes", "uid": meta(n)["uid"]}})
 		}
@@ -215,7 +215,7 @@ func (f *apiServer) evict(w http.ResponseWriter, name string, body object) {
 		fails(w, http.StatusTooManyRequests, "TooManyRequests", "Cannot evict pod as it would violate the pod's disruption budget.", object{"causes": []object{
 			{"reason": "DisruptionBudget", "message": fmt.Sprintf("The disruption budget %s needs 2 healthy pods and has 2 currently", f.budgets[name])},
 		}})
-	case precondition(w, "pods", f.pods[i], body):
+	case precondition(w, "Pod", f.pods[i], body):
 		f.goes(i, nil)
 		say(w, http.StatusCreated, object{"kind": "Status", "apiVersion": "v1", "metadata": object{}, "status": "Success", "code": http.StatusCreated})
 	}
@@ -228,7 +228,7 @@ func (f *apiServer) deletePod(w http.ResponseWriter, name string, body object) {
 		notFound(w, "pods", short)
 		return
 	}
-	if p := f.pods[i]; precondition(w, "pods", p, body) {
+	if p := f.pods[i]; precondition(w, "Pod", p, body) {
 		f.goes(i, body["gracePeriodSeconds"])
 		say(w, http.StatusOK, p)
 	}

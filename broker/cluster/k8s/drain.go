@@ -175,11 +175,13 @@ func (e *eviction) end(ctx context.Context, p *pod, stuck bool) error {
 	return nil
 }
 
-// gone reports whether a refusal says that the pod has gone, or is another by now. A webhook may deny with any status, so
-// the status alone says neither.
+// gone reports whether a refusal says that the pod has gone, or is another by now: of a precondition that does not
+// hold the API server says which kind of object it is about, and of a conflict in its store which resource. A webhook
+// may deny with any status, so the status alone says neither.
 func (s *status) gone(p *pod) bool {
-	return s.code == http.StatusNotFound && s.about("NotFound", "pods", p.Metadata.Name) ||
-		s.code == http.StatusConflict && s.about("Conflict", "pods", p.Metadata.Name)
+	name := p.Metadata.Name
+	return s.code == http.StatusNotFound && s.about("NotFound", "pods", name) ||
+		s.code == http.StatusConflict && (s.about("Conflict", "Pod", name) || s.about("Conflict", "pods", name))
 }
 
 // evict asks for the eviction of a pod, and returns why it is refused. Neither goes nor why: it ends without

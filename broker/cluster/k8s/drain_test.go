@@ -203,10 +203,16 @@ func TestWhatWasCutOffIsToldWhateverComesLater(t *testing.T) {
 		"another pod": {http.MethodPost, "/b/eviction", func(w http.ResponseWriter) {
 			fails(w, http.StatusConflict, "Conflict", "x", object{"name": "b", "kind": "pods"})
 		}, "[team/a team/c]", "cut off: 2"},
+		"another pod, by its kind": {http.MethodPost, "/b/eviction", func(w http.ResponseWriter) {
+			fails(w, http.StatusConflict, "Conflict", "x", object{"name": "b", "kind": "Pod"})
+		}, "[team/a team/c]", "cut off: 2"},
 		"a webhook's conflict":                  {http.MethodPost, "/b/eviction", func(w http.ResponseWriter) { fails(w, http.StatusConflict, "", "moves", nil) }, "[team/a team/b team/c]", "cut off: 3"},
 		"a pod that has gone from its deletion": {http.MethodDelete, "/b", func(w http.ResponseWriter) { notFound(w, "pods", "b") }, "[team/a team/c]", "cut off: 2"},
 		"another pod to delete": {http.MethodDelete, "/b", func(w http.ResponseWriter) {
 			fails(w, http.StatusConflict, "Conflict", "x", object{"name": "b", "kind": "pods"})
+		}, "[team/a team/c]", "cut off: 2"},
+		"another pod to delete, by its kind": {http.MethodDelete, "/b", func(w http.ResponseWriter) {
+			fails(w, http.StatusConflict, "Conflict", "x", object{"name": "b", "kind": "Pod"})
 		}, "[team/a team/c]", "cut off: 2"},
 	} {
 		f, c := start(t)
