@@ -175,12 +175,20 @@ var stepKinds = []StepKind{
 			argCluster,
 			{Name: "credential", Type: StepSecret, Required: true, Values: []string{CredentialClusterJoin}, Summary: "used once; it says where the controller is"},
 			{Name: "labels", Type: StepTexts, Summary: "what the cluster knows of the node: features of Slurm, KEY=VALUE of Ray or k8s"},
+			{Name: "taints", Type: StepTexts, Summary: "k8s: KEY[=VALUE]:EFFECT each, what keeps pods from the node that do not tolerate it"},
+			{Name: "kubelet", Type: StepPath, Summary: "k8s: a file that kubeadm merges into kubelet's configuration, kubeletconfiguration+merge.yaml"},
 			{Name: "environment", Type: StepPath, Summary: "of Ray, and needed there: the Python environment that has it"},
 		},
 	},
 	{
 		Name: "cluster.verify", Summary: "the cluster itself says that the node is its member, and ready",
-		Args: []StepArg{argCluster, argClusterName},
+		Args: []StepArg{
+			argCluster, argClusterName,
+			{Name: "labels", Type: StepTexts, Summary: "k8s: labels that the node must have, KEY=VALUE"},
+			{Name: "taints", Type: StepTexts, Summary: "k8s: taints that the node must have, KEY[=VALUE]:EFFECT"},
+			{Name: "version", Type: StepText, Summary: "k8s: the version that kubelet must have, such as v1.35.4"},
+			{Name: "gpus", Type: StepInteger, Summary: "k8s: how many GPUs pods must be able to get, at least (nvidia.com/gpu)"},
+		},
 	},
 	{
 		Name: "cluster.leave", Summary: "take the node out of a cluster: no new work, then no record, as the cluster itself says; then no service and no key on the node",

@@ -73,6 +73,8 @@ func checkCluster(s *taskcatalog.PlannedStep) error {
 	case !known:
 		return fmt.Errorf("is for a cluster of %s, and this agent knows %s alone",
 			taskcatalog.Clean(backend, 32), strings.Join(slices.Sorted(maps.Keys(clusterNodes)), " and "))
+	case backend != "k8s" && (s.With["taints"].Literal != nil || s.With["kubelet"].Literal != nil || s.With["kubelet"].From != ""):
+		return fmt.Errorf("is for a cluster of %s, and the arguments taints and kubelet are for k8s alone", backend)
 	case s.Kind == "cluster.join" && has != on.environment:
 		return fmt.Errorf("joins a cluster of %s, and the argument environment is for Ray alone, which needs it", backend)
 	}

@@ -151,11 +151,14 @@ func certified(file []byte) string {
 // reset before, and the files of another membership are left alone.
 func joinK8s(ctx context.Context, s *Step, c *taskcatalog.ClusterJoin) (Proof, error) {
 	labels := s.Args.Texts("labels")
-	if err := checkK8s(c, labels); err != nil {
+	registers, err := registration(s)
+	if err == nil {
+		err = checkK8s(c, labels)
+	}
+	if err != nil {
 		return Proof{}, err
 	}
-	labels, err := marked(c, labels)
-	if err != nil {
+	if registers.labels, err = marked(c, labels); err != nil {
 		return Proof{}, err
 	}
 	if err := kubeadmAtRest(ctx, s); err != nil {
@@ -170,7 +173,7 @@ func joinK8s(ctx context.Context, s *Step, c *taskcatalog.ClusterJoin) (Proof, e
 		err = s.Checkpoint.Save(raw)
 	}
 	if err == nil {
-		err = runJoin(ctx, s, c, labels)
+		err = runJoin(ctx, s, c, registers)
 	}
 	if err != nil {
 		return Proof{}, err
@@ -262,8 +265,8 @@ func leftToEnd(s *Step) ([]string, error) {
 
 // runJoin runs kubeadm join. The token stands in a file of root's in memory while it runs, and kubeadm's
 // own copy goes with it.
-func runJoin(ctx context.Context, s *Step, c *taskcatalog.ClusterJoin, labels []string) (err error) {
-	join, discovery, err := kubeadmFiles(c, labels)
+func runJoin(ctx context.Context, s *Step, c *taskcatalog.ClusterJoin, r registers) (err error) {
+	join, discovery, err := kubeadmFiles(c, r)
 	if err != nil {
 		return err
 	}
@@ -287,17 +290,23 @@ func dropTokens(s *Step) error {
 
 // kubeadmFiles are kubeadm's configuration, and the kubeconfig by which it finds the API server: with the
 // cluster's CA, and nothing else, to trust. JSON is YAML as well.
-func kubeadmFiles(c *taskcatalog.ClusterJoin, labels []string) (join, discovery []byte, err error) {
+func kubeadmFiles(c *taskcatalog.ClusterJoin, r registers) (join, discovery []byte, err error) {
 	type object = map[string]any
 	node := object{"name": c.Node}
-	if len(labels) > 0 {
-		node["kubeletExtraArgs"] = []object{{"name": "node-labels", "value": strings.Join(labels, ",")}}
+	if len(r.labels) > 0 {
+		node["kubeletExtraArgs"] = []object{{"name": "node-labels", "value": strings.Join(r.labels, ",")}}
 	}
-	join, err = json.Marshal(object{
-		"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "JoinConfiguration", "nodeRegistration": node,
-		"discovery": object{"file": object{"kubeConfigPath": path.Join(kubeadmRoot, kubeadmDiscovery)}, "tlsBootstrapToken": string(c.Key)},
-	})
-	if err != nil {
+	if len(r.taints) > 0 {
+		node["taints"] = r.taints
+	}
+	configuration := object{"apiVersion": "kubeadm.k8s.io/v1beta4", "kind": "JoinConfiguration", "nodeRegistration": node}
+	if r.patches != "" {
+		configuration["patches"] = object{"directory": r.patches}
+	}
+	configuration["discovery"] = object{
+		"file": object{"kubeConfigPath": path.Join(kubeadmRoot, kubeadmDiscovery)}, "tlsBootstrapToken": string(c.Key),
+	}
+	if join, err = json.Marshal(configuration); err != nil {
 		return nil, nil, err
 	}
 	discovery, err = json.Marshal(object{

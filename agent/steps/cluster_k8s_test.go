@@ -198,6 +198,55 @@ func TestAMembershipIsProvenByWhatKubeletHas(t *testing.T) {
 	}
 }
 
+// Taints and this node's part of kubelet's configuration are in the configuration of kubeadm, as its v1beta4 has
+// them. kubeadm merges a file of a directory by its name.
+func TestANodeRegistersWithTaints(t *testing.T) {
+	needsRoot(t)
+	s, dir, k := joiningK8s(t, nil)
+	s.Args["taints"], s.Args["kubelet"] = []string{"nvidia.com/gpu=present:NoSchedule", "pool:NoExecute"}, "/etc/hostler-kubeadm/kubeletconfiguration+merge.yaml"
+	does := k.run
+	k.run = func(verb string) (int, error) {
+		got := hosttest.Read(t, dir, tokenFiles[0])
+		for _, want := range []string{
+			`"taints":[{"key":"nvidia.com/gpu","value":"present","effect":"NoSchedule"},{"key":"pool","effect":"NoExecute"}]`,
+			`"patches":{"directory":"/etc/hostler-kubeadm"}`,
+		} {
+			if !strings.Contains(got, want) {
+				t.Errorf("the configuration is %s, without %s", got, want)
+			}
+		}
+		return does(verb)
+	}
+	if _, err := do(t, s); err != nil || len(k.ran) != 1 {
+		t.Fatal(err, k.ran)
+	}
+	for name, args := range map[string]Args{
+		"no effect":             {"taints": []string{"pool=a"}},
+		"a later effect":        {"taints": []string{"pool=a:Hover"}},
+		"an effect of two":      {"taints": []string{"pool=a:NoSchedule:NoExecute"}},
+		"no key":                {"taints": []string{"=a:NoSchedule"}},
+		"an empty value":        {"taints": []string{"pool=:NoSchedule"}},
+		"a value of two":        {"taints": []string{"pool=a=b:NoSchedule"}},
+		"a key of two":          {"taints": []string{"a/b/c:NoSchedule"}},
+		"a taint of Kubernetes": {"taints": []string{"node.kubernetes.io/unschedulable:NoSchedule"}},
+		"a taint of a role":     {"taints": []string{"node-role.kubernetes.io/control-plane:NoSchedule"}},
+		"one taint twice":       {"taints": []string{"pool=a:NoSchedule", "pool=b:NoSchedule"}},
+		"a file of any name":    {"kubelet": "/etc/hostler-kubeadm/kubelet.yaml"},
+		"a file of etcd's":      {"kubelet": "/etc/hostler-kubeadm/etcd+merge.yaml"},
+		"a path of more":        {"kubelet": "/etc/../x/kubeletconfiguration+merge.yaml"},
+		"a path from here":      {"kubelet": "kubeletconfiguration+merge.yaml"},
+	} {
+		s, dir, k := joiningK8s(t, nil)
+		for name, value := range args {
+			s.Args[name] = value
+		}
+		if _, err := do(t, s); taskcatalog.CodeOf(err, "") != taskcatalog.CodePlanInvalid || len(k.ran) > 0 {
+			t.Errorf("%s: %v, ran %q", name, err, k.ran)
+		}
+		tokenless(t, name, dir)
+	}
+}
+
 func TestAJoinOfKubernetesIsRefused(t *testing.T) {
 	needsRoot(t)
 	for name, row := range map[string]struct {

@@ -32,7 +32,8 @@ type Membership struct {
 	// Reason is why the node gets no work, as somebody has told the cluster; cleaned.
 	Reason string
 	// ID is the cluster's own id of a member, where the node needs it to leave.
-	ID string
+	ID     string
+	Traits Traits
 	// Prove is what a person does who knows that a Foreign record is of this node.
 	Prove string
 	// Cut names work that the last order has cut off, such as pods by force.

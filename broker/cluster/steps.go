@@ -75,12 +75,12 @@ func (s *Steps) Of(ctx context.Context, task broker.Task, credentialType, step s
 		return broker.Minted{}, err
 	}
 	defer clear(access.JoinSecret)
-	return s.answer(ctx, s.Backends[c.Backend](c, access), c, credentialType, member, leaveOrder(plan, step, s.Now()))
+	return s.answer(ctx, s.Backends[c.Backend](c, access), c, credentialType, member, leaveOrder(plan, step, s.Now()), wanted(plan, step))
 }
 
 // answer asks the adapter.
 func (s *Steps) answer(
-	ctx context.Context, a Adapter, c broker.Cluster, credentialType string, node Node, order DrainOrder,
+	ctx context.Context, a Adapter, c broker.Cluster, credentialType string, node Node, order DrainOrder, w wants,
 ) (broker.Minted, error) {
 	made := broker.Minted{Expires: s.Now().Add(life)}
 	var answer any
@@ -97,6 +97,7 @@ func (s *Steps) answer(
 		answer = join
 	} else {
 		is, err := a.Membership(ctx, node)
+		is = w.hold(is)
 		switch {
 		case err == nil && is.State == Foreign:
 			err = Unproven("speak for", c.Name, node, is)

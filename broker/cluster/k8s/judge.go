@@ -2,6 +2,7 @@ package k8s
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hostler/hostler/broker/cluster"
@@ -24,11 +25,16 @@ type node struct {
 			Type   string `json:"type"`
 			Status string `json:"status"`
 		} `json:"conditions"`
+		Allocatable map[string]string `json:"allocatable"`
+		NodeInfo    struct {
+			KubeletVersion string `json:"kubeletVersion"`
+		} `json:"nodeInfo"`
 	} `json:"status"`
 }
 
 type taint struct {
 	Key    string `json:"key"`
+	Value  string `json:"value"`
 	Effect string `json:"effect"`
 }
 
@@ -109,7 +115,7 @@ func judge(n *node, of cluster.Node) cluster.Membership {
 		words = append(words, unmarked(mine, named))
 	}
 	_, reason := n.noted()
-	m := cluster.Membership{State: state, Words: taskcatalog.Clean(strings.Join(words, ","), maxWords), Reason: reason}
+	m := cluster.Membership{State: state, Words: taskcatalog.Clean(strings.Join(words, ","), maxWords), Reason: reason, Traits: n.traits()}
 	if state == cluster.Foreign {
 		m.Prove = "run kubectl label node " + of.Name + " " + mark + "=" + of.ID
 	}
@@ -143,4 +149,29 @@ func (n *node) controls() bool {
 		}
 	}
 	return false
+}
+
+// gpuResource is what the device plugin of NVIDIA calls GPUs. Kubernetes writes a whole number below a
+// thousand as such.
+const gpuResource = "nvidia.com/gpu"
+
+func (n *node) traits() cluster.Traits {
+	t := cluster.Traits{Version: taskcatalog.Clean(n.Status.NodeInfo.KubeletVersion, 64)}
+	for key, value := range n.Metadata.Labels {
+		t.Labels = append(t.Labels, key+"="+value)
+	}
+	for _, of := range n.Spec.Taints {
+		key := of.Key
+		if of.Value != "" {
+			key += "=" + of.Value
+		}
+		t.Taints = append(t.Taints, key+":"+of.Effect)
+	}
+	if count, has := n.Status.Allocatable[gpuResource]; has {
+		var err error
+		if t.GPUs, err = strconv.ParseInt(count, 10, 64); err != nil || t.GPUs < 0 {
+			t.GPUs = -1
+		}
+	}
+	return t
 }

@@ -354,3 +354,25 @@ func TestANodeThatNothingProvesGetsNoOrder(t *testing.T) {
 		t.Errorf("a node without an id: %v", err)
 	}
 }
+
+// What the API server says of labels, taints, kubelet and GPUs reaches whoever asks for them.
+func TestTheTraitsOfANodeAreRead(t *testing.T) {
+	for count, want := range map[string]int64{"8": 8, "0": 0, "": 0, "1k": -1, "-1": -1, "8.5": -1} {
+		f, c := start(t)
+		n := f.aNode("gpu-7", "True")
+		n["spec"].(object)["taints"] = []object{{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}, {"key": "pool", "effect": "NoExecute"}}
+		status := n["status"].(object)
+		status["nodeInfo"] = object{"kubeletVersion": "v1.35.4"}
+		status["allocatable"] = object{"cpu": "128", "memory": "1056461064Ki", "nvidia.com/gpu": count}
+		if count == "" {
+			status["allocatable"] = object{"cpu": "128"}
+		}
+		is, err := c.Membership(t.Context(), cluster.Node{Name: "gpu-7", ID: "n-7"})
+		slices.Sort(is.Traits.Labels)
+		if err != nil || is.State != cluster.Member || is.Traits.GPUs != want || is.Traits.Version != "v1.35.4" ||
+			!slices.Equal(is.Traits.Labels, []string{"hostler.dev/node=n-7", "kubernetes.io/hostname=gpu-7"}) ||
+			!slices.Equal(is.Traits.Taints, []string{"nvidia.com/gpu=present:NoSchedule", "pool:NoExecute"}) {
+			t.Errorf("%q: %+v %v", count, is, err)
+		}
+	}
+}

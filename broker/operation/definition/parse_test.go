@@ -236,6 +236,30 @@ func TestUnitsAndPackagesAreHeldToTheirForms(t *testing.T) {
 	}
 }
 
+// What only Kubernetes has is refused where another cluster would pass over it.
+func TestStepsOfOtherClustersTakeNothingOfKubernetes(t *testing.T) {
+	for step, code := range map[string]taskcatalog.Code{
+		"cluster.join, timeout_seconds: 60, with: {cluster: k8s, credential: {from: steps.token}, taints: [a:NoSchedule], kubelet: {from: steps.pull}}": "",
+		"cluster.join, timeout_seconds: 60, with: {cluster: slurm, credential: {from: steps.token}, taints: [a:NoSchedule]}":                            CodeUnknownArgument,
+		"cluster.join, timeout_seconds: 60, with: {cluster: slurm, credential: {from: steps.token}, kubelet: {from: steps.pull}}":                       CodeUnknownArgument,
+		"cluster.verify, timeout_seconds: 60, with: {cluster: k8s, name: lab, labels: [a=b], taints: [a:NoSchedule], version: v1.35.4, gpus: 8}":        "",
+		"cluster.verify, timeout_seconds: 60, with: {cluster: slurm, name: lab, labels: [a=b]}":                                                         CodeUnknownArgument,
+		"cluster.verify, timeout_seconds: 60, with: {cluster: ray, name: lab, gpus: 8}":                                                                 CodeUnknownArgument,
+		"cluster.verify, timeout_seconds: 60, with: {cluster: slurm, name: lab, version: v1.35.4}":                                                      CodeUnknownArgument,
+		"cluster.verify, timeout_seconds: 60, with: {cluster: slurm, name: lab}":                                                                        "",
+	} {
+		token := ""
+		if strings.Contains(step, "steps.token") {
+			token = "  - {id: token, kind: credential.mint, timeout_seconds: 60, with: {type: cluster_join_token, scope: lab}}\n"
+		}
+		text := with(token + "  - {id: config, kind: " + step + "}\n")
+		_, problems := Parse(profiles.File{Name: "op.yaml", Text: []byte(text)})
+		if code == "" && problems != nil || code != "" && (len(problems) != 1 || problems[0].Code != code) {
+			t.Errorf("%s: %v", step, []profiles.Problem(problems))
+		}
+	}
+}
+
 // A join of Ray says where Ray is, and no other join does.
 func TestAJoinOfRayNamesItsEnvironment(t *testing.T) {
 	for args, code := range map[string]taskcatalog.Code{

@@ -63,6 +63,9 @@ func (c *checker) step(i int) {
 	if s.Kind == "cluster.join" {
 		c.join(part, s)
 	}
+	if s.With["cluster"].Literal != "k8s" {
+		c.noKubernetes(part, s)
+	}
 }
 
 // join checks that a step that joins a cluster of Ray says where Ray is, and no other.
@@ -73,6 +76,20 @@ func (c *checker) join(part string, s Step) {
 		c.Refuse(part, CodeMissingArgument, "step %s lacks environment: the Python environment that has Ray", profiles.Quote(s.ID))
 	case !ray && given:
 		c.Refuse(part+"/with/environment", CodeUnknownArgument, "cluster.join takes environment for clusters of Ray alone")
+	}
+}
+
+// ofKubernetes are the arguments that only steps of Kubernetes clusters take, by their kinds.
+var ofKubernetes = map[string][]string{
+	"cluster.join": {"taints", "kubelet"}, "cluster.verify": {"labels", "taints", "version", "gpus"},
+}
+
+// noKubernetes refuses what a step of another cluster would pass over.
+func (c *checker) noKubernetes(part string, s Step) {
+	for _, name := range ofKubernetes[s.Kind] {
+		if _, given := s.With[name]; given {
+			c.Refuse(part+"/with/"+name, CodeUnknownArgument, "%s takes %s for clusters of k8s alone", s.Kind, name)
+		}
 	}
 }
 
