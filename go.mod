@@ -34,6 +34,7 @@ require (
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/secure-systems-lab/go-securesystemslib v0.11.1
 	github.com/spf13/cobra v1.10.2
+	github.com/stmcginnis/gofish v0.21.0
 	github.com/zitadel/oidc/v3 v3.52.0 // of tests alone: a provider to sign in at
 	go.etcd.io/bbolt v1.5.0
 	go.opentelemetry.io/otel v1.47.0

@@ -91,6 +91,7 @@ var only = []struct {
 	{"github.com/cloudevents/sdk-go", []string{"broker/outbox"}},
 	{"github.com/nats-io/nats.go", []string{"broker/outbox/nats"}},
 	{"github.com/google/cel-go", []string{"broker/operation/condition"}},
+	{"github.com/stmcginnis/gofish", []string{"broker/redfish"}},
 	{"github.com/aws/aws-sdk-go-v2", []string{"broker/artifactsource"}},
 	{"github.com/coder/websocket", []string{"broker/adminapi", "broker/api/client"}},
 	{"github.com/quic-go/quic-go", []string{"agent/terminal", "broker/relay"}},
@@ -138,7 +139,7 @@ func TestATerminalKnowsNothingOfTasks(t *testing.T) {
 // features are the packages of work that an operator starts. Each feature consists of lists of
 // stages behind a port of its own, so that a simulation of a feature needs no database. The package
 // records below the feature joins the port to the store and the task queue.
-var features = []string{"broker/maas", "broker/onboarding", "broker/turnover", "broker/agentlifecycle", "broker/rollout"}
+var features = []string{"broker/maas", "broker/onboarding", "broker/turnover", "broker/agentlifecycle", "broker/rollout", "broker/redfish", "broker/ipmi"}
 
 func TestFeaturesImportNoStore(t *testing.T) {
 	for _, p := range load(t) {
