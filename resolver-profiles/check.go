@@ -65,6 +65,7 @@ func check(set *Set, where places) Problems {
 		c.refuse(CodeFallbackMissing, "", "no rule has an empty match: a set needs one fallback (match: {})")
 	}
 	c.reach()
+	c.health()
 	ids := map[string]bool{}
 	for i := range set.CommandProfiles {
 		p, part := &set.CommandProfiles[i], partOf("command_profiles", i)

@@ -78,6 +78,7 @@ func (r *reader) set(n *yaml.Node, s *Set) {
 				s.CommandProfiles = append(s.CommandProfiles, r.command(part, n))
 			})
 		}},
+		"health": {read: func(part string, n *yaml.Node) { r.health(part, n, s) }},
 	})
 }
 

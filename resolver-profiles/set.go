@@ -14,6 +14,7 @@ const MaxSize = 256 << 10
 type Set struct {
 	HardwareProfiles []HardwareProfile `json:"hardware_profiles" jsonschema:"minItems=1,maxItems=128"`
 	CommandProfiles  []CommandProfile  `json:"command_profiles" jsonschema:"maxItems=256"`
+	Health           *Health           `json:"health,omitempty"`
 	// Version is the operator's name for the set. Version is not part of the set's content.
 	Version string `json:"-" jsonschema:"-"`
 }

@@ -74,3 +74,18 @@ func attribute(m *machine.Machine, name string) string {
 	}
 	return strings.TrimSpace(string(raw))
 }
+
+// GPUsOnBus lists the PCI addresses of the GPUs by vendor, without those that are given to a guest.
+func GPUsOnBus(m *machine.Machine) (map[string][]string, error) {
+	all, err := pci(m)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string][]string{}
+	for _, d := range all {
+		if vendor := GPUVendor(d); vendor != "" && d.Driver != "vfio-pci" && d.Driver != "pci-stub" {
+			found[vendor] = append(found[vendor], d.Address)
+		}
+	}
+	return found, nil
+}

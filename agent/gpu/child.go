@@ -120,6 +120,12 @@ func (c *child) answer(line []byte) (result any, err error) {
 		return v.Holders(r.UUID)
 	case opState:
 		return v.State(r.UUID)
+	case opLook:
+		l, err := v.Look()
+		if err != nil {
+			return nil, err
+		}
+		return l, l.check() // texts of a library need not be UTF-8
 	case opApply:
 		if r.Want == nil {
 			return nil, taskcatalog.Errorf(taskcatalog.CodeMalformed, "apply needs settings")

@@ -14,6 +14,9 @@ type Vendor interface {
 	Holders(uuid string) ([]Holder, error)
 	// State returns a GPU's settings, its health, and the values that only a reset sets back.
 	State(uuid string) (State, error)
+	// Look reads the health of all GPUs, and changes nothing: no call in it clears what it reads.
+	// It is short, because a tenant may use the GPUs meanwhile.
+	Look() (Looks, error)
 	// Apply sets the settings in want and returns those that did not take. A setting that already
 	// has the wanted value is not touched.
 	Apply(uuid string, want Settings) ([]Deviation, error)
@@ -100,6 +103,25 @@ type State struct {
 	// Domain names the NVLink domain or XGMI hive that is reset as a whole; empty if the GPU is
 	// reset alone.
 	Domain string `json:"domain,omitempty"`
+}
+
+// Looks is what a vendor's library says of its GPUs at a moment.
+type Looks struct {
+	Driver string `json:"driver,omitempty"` // version
+	GPUs   []Look `json:"gpus"`
+	// Problem says why the library cannot be asked at all, such as library_missing.
+	Problem taskcatalog.Code `json:"problem,omitempty"`
+	// Failed says of GPUs that the library counts why it does not describe them.
+	Failed []string `json:"failed,omitempty"`
+}
+
+// Look is what a library says of a GPU. A field that was not measured is missing: see
+// taskcatalog.HealthFields.
+type Look struct {
+	UUID       string            `json:"uuid"`
+	PCIAddress string            `json:"pci_address"`
+	Numbers    map[string]int64  `json:"numbers"`
+	Texts      map[string]string `json:"texts"`
 }
 
 // Health decides whether a GPU may be given to the next tenant.

@@ -56,6 +56,7 @@
 //     reserve. Excluded memory is named, with its size.
 //   - A child's output is untrusted: it is bounded, cleaned and checked for
 //     plausibility before use.
-//   - While a tenant is on the node, only a task or an operator queries a GPU. On
-//     a node without a tenant the agent also surveys the GPUs for its facts.
+//   - While a tenant is on the node, only a task, an operator and the look of each
+//     minute (agent/health) query a GPU, and the look only reads. On a node without
+//     a tenant the agent also surveys the GPUs for its facts.
 package gpu

@@ -76,6 +76,13 @@ func (h *Helper) State(ctx context.Context, d Device) (State, error) {
 	return s, err
 }
 
+// Look reads the health of all GPUs of a vendor. It changes nothing, and its child ends with the answer.
+func (h *Helper) Look(ctx context.Context, vendor string) (Looks, error) {
+	var l Looks
+	err := h.request(ctx, request{Op: opLook, Vendor: vendor}, nil, &l)
+	return l, err
+}
+
 // Apply sets the settings in want and returns those that did not take.
 func (h *Helper) Apply(ctx context.Context, d Device, want Settings) ([]Deviation, error) {
 	var l deviationList

@@ -11,6 +11,7 @@ const (
 	opSurvey     = "survey"
 	opHolders    = "holders"
 	opState      = "state"
+	opLook       = "look"
 	opApply      = "apply"
 	opReset      = "reset"
 	opCleanLocal = "clean_local"
@@ -174,6 +175,37 @@ func (s *Survey) check() error {
 		}
 		if g.Vendor != s.vendor {
 			return garbage("the helper for %s lists a GPU of %q", s.vendor, g.Vendor)
+		}
+	}
+	return nil
+}
+
+func (l *Looks) check() error {
+	if len(l.GPUs) > taskcatalog.MaxHealthGPUs || len(l.Failed) > taskcatalog.MaxHealthGPUs {
+		return garbage("the helper looked at %d GPUs, and not at %d", len(l.GPUs), len(l.Failed))
+	}
+	clean(60, &l.Driver)
+	clean(taskcatalog.MaxText, (*string)(&l.Problem))
+	for i := range l.Failed {
+		clean(300, &l.Failed[i])
+	}
+	for i := range l.GPUs {
+		g := &l.GPUs[i]
+		if g.UUID == "" || g.PCIAddress == "" {
+			return garbage("the helper looked at a GPU without an identity")
+		}
+		clean(80, &g.UUID)
+		clean(20, &g.PCIAddress)
+		for name := range g.Numbers {
+			if f, known := taskcatalog.HealthFieldNamed(name); !known || f.Text {
+				return garbage("the helper names a number %q", taskcatalog.Clean(name, 60))
+			}
+		}
+		for name, text := range g.Texts {
+			if f, known := taskcatalog.HealthFieldNamed(name); !known || !f.Text {
+				return garbage("the helper names a text %q", taskcatalog.Clean(name, 60))
+			}
+			g.Texts[name] = taskcatalog.Clean(text, 200)
 		}
 	}
 	return nil

@@ -153,6 +153,7 @@ type faultLine struct {
 	family   family
 	severity severity
 	at       string // the PCI address in the line
+	number   string // of an Xid or SXid
 	text     string // in words, with the line
 }
 
@@ -171,7 +172,7 @@ func parseFault(line string) (t faultLine, ok bool) {
 				return ""
 			}
 			number, text := group("number"), strings.TrimSpace(group("text"))
-			t.at = group("at")
+			t.at, t.number = group("at"), number
 			if number != "" {
 				t.text = f.name + " " + number + ", which this version of the agent does not know"
 			}
@@ -197,20 +198,12 @@ const resetFollows = 4
 
 var resetBegins = regexp.MustCompile(`amdgpu ([0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+): .*GPU reset begin`)
 
-// judgeLog judges the lines that the kernel logged about this GPU since the scrub began. A line
-// without a device makes every GPU of the vendor doubtful, and condemns the GPU that amdgpu then
-// resets.
+// judgeLog judges the lines that the kernel logged about this GPU since the scrub began.
 func judgeLog(u *unit, lines []string) {
 	worst := faultLine{}
 	for i, line := range lines {
-		t, ok := parseFault(line)
-		if !ok || t.family.vendor != u.device.Vendor || t.at != "" && !sameFunction(t.at, u.facts.PCIAddress) {
-			continue
-		}
-		if t.at == "" && !t.family.all && t.severity == broken && !resetSoon(lines[i+1:], u.facts.PCIAddress) {
-			t.severity = unclear
-		}
-		if t.severity > worst.severity {
+		t, ok := judgeLine(u.device.Vendor, u.facts.PCIAddress, lines, i, line)
+		if ok && t.severity > worst.severity {
 			worst = t
 		}
 	}

@@ -324,6 +324,36 @@ nvmlReturn_t nvmlDeviceGetPcieReplayCounter(nvmlDevice_t device, unsigned int *v
 	return NVML_SUCCESS;
 }
 
+nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t device, unsigned int *width)
+{
+	ENTER(device);
+	*width = (unsigned int)fg_conf_size(g, "pcie_width", 16);
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t device, unsigned int *width)
+{
+	ENTER(device);
+	*width = 16;
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t device, unsigned long long *reasons)
+{
+	ENTER(device);
+	*reasons = fg_conf_size(g, "throttle", 1); /* idle */
+	return NVML_SUCCESS;
+}
+
+nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned int link, nvmlEnableState_t *up)
+{
+	ENTER(device);
+	if (link >= fg_conf_size(g, "nvlinks", 0))
+		return NVML_ERROR_NOT_SUPPORTED;
+	*up = link < fg_conf_size(g, "nvlinks_up", 0) ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED;
+	return NVML_SUCCESS;
+}
+
 nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount, nvmlFieldValue_t *values)
 {
 	ENTER(device);

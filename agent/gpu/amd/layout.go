@@ -47,7 +47,12 @@ var (
 const (
 	boardSerial = 256
 	// amdsmi_gpu_metrics_t, which grows only at its end: ticks of 10 ns, and samples.
+	metricsHotspot      = 6 // degrees Celsius, 16 bits
+	metricsMemoryHeat   = 8
+	metricsPCIeWidth    = 74
 	metricsFirmwareTime = 96
+	metricsPower        = 120 // watts, 16 bits
+	metricsPCIeReplays  = 168
 	metricsSamples      = 424
 )
 

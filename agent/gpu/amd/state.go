@@ -56,16 +56,22 @@ func (s *session) settings(d device) gpu.Settings {
 // health reads the RAS counters, which the driver keeps since it was loaded, and the retired pages.
 // XGMI reports no, one or several link errors since the last query; several counts as two.
 func (s *session) health(d device) gpu.Health {
+	h := s.memoryHealth(d)
+	var links uint32
+	if s.xgmiErrors(d.whole(), &links) == ok {
+		h.LinkErrors = new(uint64(links))
+	}
+	return h
+}
+
+// memoryHealth is the part of health whose reading changes nothing.
+func (s *session) memoryHealth(d device) gpu.Health {
 	var h gpu.Health
 	buf := make([]byte, structBytes)
 	// Without RAS the library counts nothing and reports zero.
 	var blocks uint64
 	if s.eccEnabled(d.whole(), &blocks) == ok && blocks != 0 && s.eccCount(d.whole(), &buf[0]) == ok {
 		h.ECCCorrected, h.ECCUncorrected = new(word(buf, 0)), new(word(buf, 8))
-	}
-	var links uint32
-	if s.xgmiErrors(d.whole(), &links) == ok {
-		h.LinkErrors = new(uint64(links))
 	}
 	s.pages(d, &h)
 	return h

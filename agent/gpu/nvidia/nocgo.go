@@ -21,6 +21,7 @@ func (absent) Survey() ([]taskcatalog.GPUFacts, []taskcatalog.LibraryFacts, erro
 }
 func (absent) Holders(string) ([]gpu.Holder, error)                { return nil, errNoCgo }
 func (absent) State(string) (gpu.State, error)                     { return gpu.State{}, errNoCgo }
+func (absent) Look() (gpu.Looks, error)                            { return gpu.Looks{Problem: errNoCgo.Code}, nil }
 func (absent) Apply(string, gpu.Settings) ([]gpu.Deviation, error) { return nil, errNoCgo }
 func (absent) Reset([]string) error                                { return errNoCgo }
 func (absent) CleanLocal(string) error                             { return errNoCgo }
