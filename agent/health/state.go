@@ -59,7 +59,9 @@ func newState() *state {
 }
 
 func newMemory() *gpuMemory {
-	return &gpuMemory{Base: map[string]int64{}, Last: map[string]int64{}, Best: map[string]int64{}, Had: map[string]bool{}, Runs: map[string]int{}}
+	return &gpuMemory{
+		Base: map[string]int64{}, Last: map[string]int64{}, Best: map[string]int64{}, Had: map[string]bool{}, Runs: map[string]int{},
+	}
 }
 
 // readState reads the state; a file that is not there is an empty state, and so is a damaged one, with an

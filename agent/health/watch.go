@@ -52,9 +52,12 @@ type Watch struct {
 }
 
 // New returns a Watch of this machine.
-func New(m *machine.Machine, h *gpu.Helper, bootID, file string, rules func() []profiles.HealthRule, now func() time.Time, log *zap.Logger) *Watch {
+func New(
+	m *machine.Machine, h *gpu.Helper, bootID, file string, rules func() []profiles.HealthRule, now func() time.Time, log *zap.Logger,
+) *Watch {
 	return &Watch{
-		Machine: m, BootID: bootID, File: file, Rules: rules, Ask: h.Look, Lines: m.KernelLogSince, Bus: facts.GPUsOnBus, Now: now, Log: log,
+		Machine: m, BootID: bootID, File: file, Rules: rules, Ask: h.Look, Lines: m.KernelLogSince, Bus: facts.GPUsOnBus,
+		Now: now, Log: log,
 	}
 }
 

@@ -1,7 +1,5 @@
 package scrub
 
-
-
 // Fault is a line of the kernel's log that says that a GPU is broken, or does not say that it is well.
 type Fault struct {
 	Broken bool   // otherwise nobody can tell
@@ -51,7 +49,6 @@ func judgeLine(vendor, address string, lines []string, i int, line string) (t fa
 	}
 	return t, true
 }
-
 
 // SameFunction reports whether two PCI addresses are of one function. Drivers leave out the function, or write
 // the domain longer.
