@@ -3,14 +3,13 @@
 package e2e
 
 import (
-	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"testing"
 
 	"github.com/hostler/hostler/test/lab"
 )
@@ -126,12 +125,12 @@ func (s *site) begins(id string, inputs any) (o operation) {
 	return o
 }
 
-// ends waits for the end of an operation, which must be good, and returns its rows.
-func (s *site) ends(o operation) (rows []string) {
+// awaitsEnd waits for the end of an operation, and returns its rows.
+func (s *site) awaitsEnd(o *operation) (rows []string) {
 	s.t.Helper()
-	if err := s.JSON(s.ctx, &o, "operation", "watch", o.ID); err != nil || o.Status != "succeeded" {
-		said, _ := s.Hostler(s.ctx, "operation", "logs", o.ID)
-		s.t.Fatalf("the operation ended %+v: %v\n%s", o, err, said)
+	err := s.JSON(s.ctx, o, "operation", "watch", o.ID)
+	if exit, is := errors.AsType[*lab.ExitError](err); err != nil && (!is || o.Status == "") {
+		s.t.Fatalf("the operation %+v: %v: %v", o, exit, err)
 	}
 	var log struct {
 		Items []struct {
@@ -148,6 +147,25 @@ func (s *site) ends(o operation) (rows []string) {
 	return rows
 }
 
+// ends waits for the end of an operation, which must be good, and returns its rows.
+func (s *site) ends(o operation) (rows []string) {
+	s.t.Helper()
+	rows = s.awaitsEnd(&o)
+	if o.Status != "succeeded" {
+		said, _ := s.Hostler(s.ctx, "operation", "logs", o.ID)
+		s.t.Fatalf("the operation ended %+v\n%s", o, said)
+	}
+	return rows
+}
+
+// has fails unless the rows of an operation are the expected ones.
+func (s *site) has(rows []string, want string) {
+	s.t.Helper()
+	if got := strings.Join(rows, "\n"); got != strings.TrimSpace(want) {
+		s.t.Errorf("the rows are\n%s\nwant\n%s", got, want)
+	}
+}
+
 // proves has the operation's statement verified without the broker, against the trust that the
 // broker showed before.
 func (s *site) proves(o operation, trust string) {
@@ -160,32 +178,10 @@ func (s *site) proves(o operation, trust string) {
 	}
 }
 
-// holdsNowhere fails if a secret is anywhere in the guest but in the memory of processes: in a file, the
-// journal, an argument or an environment. A file with the secret shows first that it would be found.
-func (s *site) holdsNowhere(when, secret string) {
+// tunerPackage makes a package with the unit of the tuner.
+func (s *site) tunerPackage(name, version string) (deb string) {
 	s.t.Helper()
-	const decoy = "/run/decoy"
-	s.put(decoy, []byte("x"+secret+"x"), 0o600)
-	patterns := strings.Join(spellings(secret), "\n")
-	const grep = "grep --text --no-messages --fixed-strings --file=/dev/fd/3"
-	r, err := s.guest.RunWith(s.ctx, strings.NewReader(patterns), "sh", "-c", `{
-		`+grep+` --recursive --files-with-matches --devices=skip /etc /var /run /tmp /dev/shm /root /home /srv /opt /usr/local < /dev/null
-		`+grep+` --files-with-matches /proc/[0-9]*/cmdline /proc/[0-9]*/environ < /dev/null
-	} 3<&0; true`)
-	if err != nil || strings.TrimSpace(r.Stdout) != decoy {
-		s.t.Errorf("%s the secret is in\n%s(%v %s)", when, r.Stdout, err, r.Stderr)
-	}
-	s.root("rm", decoy)
-	if r, err := s.guest.RunWith(s.ctx, strings.NewReader(patterns), "sh", "-c",
-		"{ journalctl --all --no-pager --output=export < /dev/null | "+grep+" --count; } 3<&0; true"); err != nil || strings.TrimSpace(r.Stdout) != "0" {
-		s.t.Errorf("%s the secret is in %s lines of the journal (%v)", when, r.Stdout, err)
-	}
-}
-
-// aptSource makes a package with the unit of the tuner, in a signed source that is the only one of the guest.
-func (s *site) aptSource(name, version string) {
-	s.t.Helper()
-	dir, tree := s.t.TempDir(), s.t.TempDir()
+	tree := s.t.TempDir()
 	control := fmt.Sprintf("Package: %s\nVersion: %s\nArchitecture: all\nMaintainer: site <site@example>\nDescription: tuner\n", name, version)
 	for file, text := range map[string]string{"DEBIAN/control": control, "usr/lib/systemd/system/" + name + ".service": tuner} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(tree, file)), 0o755); err != nil {
@@ -196,7 +192,7 @@ func (s *site) aptSource(name, version string) {
 			s.t.Fatal(err)
 		}
 	}
-	deb := filepath.Join(s.t.TempDir(), "one.deb")
+	deb = filepath.Join(s.t.TempDir(), name+".deb")
 	for _, argv := range [][]string{
 		{"chmod", "-R", "u=rwX,go=rX", tree}, {"dpkg-deb", "--root-owner-group", "--build", tree, deb},
 	} {
@@ -204,7 +200,13 @@ func (s *site) aptSource(name, version string) {
 			s.t.Fatalf("%q: %v\n%s", argv, err, said)
 		}
 	}
-	files, err := lab.AptSource(s.ctx, dir, deb)
+	return deb
+}
+
+// aptSource makes a signed source of packages the only one of the guest.
+func (s *site) aptSource(debs ...string) {
+	s.t.Helper()
+	files, err := lab.AptSource(s.ctx, s.t.TempDir(), debs...)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -215,41 +217,27 @@ func (s *site) aptSource(name, version string) {
 	s.put("/etc/apt/sources.list", []byte(lab.AptLine), 0o644)
 }
 
-// An operator has an operation of the site run on a node: over a kill of the agent and a restart of
-// the machine. What it did is there, the statement proves it, and its secret is nowhere.
-func TestAnOperationRunsOverARestartAndLeavesNoSecret(t *testing.T) {
-	s := newSite(t)
-	s.restore(installed)
-	content := make([]byte, 4<<20)
-	if _, err := rand.Read(content); err != nil {
-		t.Fatal(err)
-	}
-	source := s.fileSource(content)
-	source.StopAt = 1 << 20
-	s.aptSource("fabric-tuner", "1.2-3")
-	s.enrol()
-	trust, secret := s.Path("trust.json"), "hf_"+rand.Text()+rand.Text()
-	write(t, trust, s.hostler("trust", "show", "-o", "json"))
-	write(t, s.Path("token"), secret+"\n")
-	s.hostler("source-credential", "set", "tables", "--source", "huggingface:acme/tables", "--endpoint", "https://"+lab.SourceName, "--secret-file", s.Path("token"), "--reason", "our tables")
+// overARestart has an operation of the site run on a node: over a kill of the agent and a restart of the
+// machine. What it did is there, the statement proves it, and its secret is nowhere.
+func (o *operations) overARestart() {
+	s, source, secret := o.site, o.files, o.secret
 	s.define("site.fabric.tune@v1", tuning)
-
+	source.Change(func() { source.StopAt = 1 << 20 })
 	before := s.bootID()
-	o := s.begins("site.fabric.tune@v1", map[string]any{
+	run := s.begins("site.fabric.tune@v1", map[string]any{
 		"packages": []string{"fabric-tuner=1.2-3"}, "digest": source.Digest(), "interval": 4321, "note": "tuned-by-operation",
 	})
 	s.awaits(source, "the pull", func() bool { return source.Sent >= source.StopAt })
-	s.holdsNowhere("in the middle of the pull", secret)
+	s.holdsNowhere("in the middle of the pull", []string{secret})
 	s.root("systemctl", "kill", "--signal=KILL", "hostler-agent")
 	s.awaits(source, "the pull to go on", func() bool { return len(source.Asked) > 1 })
-	s.holdsNowhere("after a kill", secret)
+	s.holdsNowhere("after a kill", []string{secret})
 	err := s.guest.RebootAfter(s.ctx, func() error { source.Change(func() { source.StopAt = 0 }); return nil })
 	if err != nil {
-		said, _ := s.Hostler(s.ctx, "operation", "show", o.ID)
-		t.Fatalf("%v\n%s", err, said)
+		said, _ := s.Hostler(s.ctx, "operation", "show", run.ID)
+		s.t.Fatalf("%v\n%s", err, said)
 	}
-	rows := s.ends(o)
-	if got, want := strings.Join(rows, "\n"), `credential 1 succeeded
+	s.has(s.ends(run), `credential 1 succeeded
 pull 1 failed step_interrupted
 credential 2 succeeded
 pull 2 succeeded
@@ -262,9 +250,7 @@ note 1 succeeded
 reboot 1 succeeded
 runs 1 succeeded
 restart 1 succeeded
-mark 1 succeeded`; got != want {
-		t.Errorf("the rows are\n%s", got)
-	}
+mark 1 succeeded`)
 	after := s.bootID()
 	for command, want := range map[string]string{
 		"sha256sum /srv/tables/fabric.table":                             strings.TrimPrefix(source.Digest(), "sha256:") + "  /srv/tables/fabric.table",
@@ -281,15 +267,15 @@ mark 1 succeeded`; got != want {
 		"find /srv /etc/fabric-tuner /var/lib/fabric-tuner -name .host*": "",
 	} {
 		if got := s.root(strings.Fields(command)...); got != want {
-			t.Errorf("%s: %q, want %q", command, got, want)
+			s.t.Errorf("%s: %q, want %q", command, got, want)
 		}
 	}
 	for _, r := range source.Asked {
 		if r.Authorization != "Bearer "+secret || r.Path != "/acme/tables/resolve/v1/fabric.table" {
-			t.Errorf("the source was asked for %+v", r)
+			s.t.Errorf("the source was asked for %+v", r)
 		}
 	}
-	s.holdsNowhere("in the end", secret)
-	s.proves(o, trust)
+	s.holdsNowhere("in the end", []string{secret}, o.answers(run)...)
+	s.proves(run, o.trust)
 	s.hostler("audit", "verify")
 }

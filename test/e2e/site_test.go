@@ -51,7 +51,7 @@ var longest = []string{
 	"TestABareMachineIsOnboardedAndTellsNoSecret",
 	"TestAFirstBootTriesUntilItIsThrough",
 	"TestANodeIsStartedAgainAndUninstalled",
-	"TestAnOperationRunsOverARestartAndLeavesNoSecret",
+	"TestOperationsRunOnANodeAndLeaveNoSecret",
 	"TestInTroubleATaskEndsOnceInATrueState",
 	"TestABareNode",
 	"TestTerminalsOfANode",
@@ -192,6 +192,13 @@ func agentDeb() (string, error) {
 	}
 	slices.Sort(debs)
 	return debs[len(debs)-1], nil
+}
+
+// lasts sets the case's time limit.
+func (s *site) lasts(d time.Duration) {
+	ctx, cancel := context.WithTimeout(s.t.Context(), d)
+	s.t.Cleanup(cancel)
+	s.ctx = ctx
 }
 
 // restore gives the case a shared guest, restored to a saved state.

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -144,11 +143,4 @@ func TestThePowerGoesAtAnyMomentOfAnUpdate(t *testing.T) {
 		})
 	}
 	s.hostler("audit", "verify")
-}
-
-// lasts sets the case's time limit for a series of updates.
-func (s *site) lasts(d time.Duration) {
-	ctx, cancel := context.WithTimeout(s.t.Context(), d)
-	s.t.Cleanup(cancel)
-	s.ctx = ctx
 }

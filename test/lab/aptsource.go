@@ -16,18 +16,24 @@ const (
 	AptLine = "deb [signed-by=" + AptDir + "/site.gpg] file:" + AptDir + " ./\n"
 )
 
-// AptSource makes a signed package source of one package, and returns its files. It needs gpg and dpkg-deb.
+// AptSource makes a signed package source of packages, and returns its files. It needs gpg and dpkg-deb.
 // The directory is for its work, and is empty.
-func AptSource(ctx context.Context, dir, deb string) (map[string][]byte, error) {
-	raw, err := os.ReadFile(deb)
-	if err != nil {
-		return nil, err
+func AptSource(ctx context.Context, dir string, debs ...string) (map[string][]byte, error) {
+	files := map[string][]byte{}
+	index := ""
+	for _, deb := range debs {
+		raw, err := os.ReadFile(deb)
+		if err != nil {
+			return nil, err
+		}
+		control, err := output(ctx, "dpkg-deb", "--field", deb)
+		if err != nil {
+			return nil, err
+		}
+		name := filepath.Base(deb)
+		index += fmt.Sprintf("%sFilename: ./%s\nSize: %d\nSHA256: %x\n\n", control, name, len(raw), sha256.Sum256(raw))
+		files[name] = raw
 	}
-	control, err := output(ctx, "dpkg-deb", "--field", deb)
-	if err != nil {
-		return nil, err
-	}
-	index := fmt.Sprintf("%sFilename: ./one.deb\nSize: %d\nSHA256: %x\n", control, len(raw), sha256.Sum256(raw))
 	release := fmt.Sprintf("Date: Sat, 28 Nov 2026 00:00:00 UTC\nSHA256:\n %x %d Packages\n", sha256.Sum256([]byte(index)), len(index))
 	unsigned := filepath.Join(dir, "Release")
 	if err := os.WriteFile(unsigned, []byte(release), 0o600); err != nil {
@@ -47,7 +53,8 @@ func AptSource(ctx context.Context, dir, deb string) (map[string][]byte, error) 
 		return nil, err
 	}
 	signed, err := output(ctx, append(gpg, "--output", "-", "--clearsign", unsigned)...)
-	return map[string][]byte{"one.deb": raw, "Packages": []byte(index), "InRelease": signed, "site.gpg": key}, err
+	files["Packages"], files["InRelease"], files["site.gpg"] = []byte(index), signed, key
+	return files, err
 }
 
 // output runs a program, and returns what it prints.

@@ -37,7 +37,7 @@ type FileSource struct {
 	// the signature of the cut request has expired, and is refused as S3 does.
 	CutAt   int64
 	expired string
-	moved   chan struct{} // closed and replaced whenever a field changes
+	moved   chan struct{} // closed and replaced whenever a field changes; nil: nobody waits yet
 }
 
 // FileRequest is a request to a FileSource. Begin is the header Range.
@@ -51,12 +51,18 @@ func (f *FileSource) Digest() string { return fmt.Sprintf("sha256:%x", sha256.Su
 
 // Serve serves the file until the caller closes the server. PEM is the authority of its certificate.
 func Serve(f *FileSource, listener net.Listener) (server *http.Server, authority []byte, err error) {
-	certificate, authority, err := sourceCertificate()
+	return ServeTLS(f, listener, SourceName)
+}
+
+// ServeTLS serves host names over TLS until the caller closes the server. PEM is the authority of their
+// certificate.
+func ServeTLS(handler http.Handler, listener net.Listener, names ...string) (server *http.Server, authority []byte, err error) {
+	certificate, authority, err := certificateOf(names)
 	if err != nil {
 		return nil, nil, err
 	}
-	f.moved = make(chan struct{})
-	server = &http.Server{Handler: f, ReadHeaderTimeout: time.Minute, TLSConfig: &tls.Config{Certificates: []tls.Certificate{certificate}}}
+	config := &tls.Config{Certificates: []tls.Certificate{certificate}}
+	server = &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute, TLSConfig: config}
 	go func() { _ = server.ServeTLS(listener, "", "") }()
 	return server, authority, nil
 }
@@ -66,7 +72,9 @@ func (f *FileSource) Change(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	do()
-	close(f.moved)
+	if f.moved != nil {
+		close(f.moved)
+	}
 	f.moved = make(chan struct{})
 }
 
@@ -74,6 +82,9 @@ func (f *FileSource) Change(do func()) {
 func (f *FileSource) Look(holds func() bool) (ok bool, next <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.moved == nil {
+		f.moved = make(chan struct{})
+	}
 	return holds(), f.moved
 }
 
@@ -137,14 +148,14 @@ func (m *gauge) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// sourceCertificate makes a certificate for SourceName, and the authority that it is its own.
-func sourceCertificate() (tls.Certificate, []byte, error) {
+// certificateOf makes a certificate for host names, and the authority that it is its own.
+func certificateOf(names []string) (tls.Certificate, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return tls.Certificate{}, nil, err
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: SourceName}, DNSNames: []string{SourceName},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: names[0]}, DNSNames: names,
 		NotBefore: time.Now().Add(-24 * time.Hour), NotAfter: time.Now().Add(24 * time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign, BasicConstraintsValid: true, IsCA: true,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
