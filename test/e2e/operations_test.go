@@ -16,6 +16,8 @@ type operations struct {
 	trust  string // file
 	files  *lab.FileSource
 	secret string // the token of files
+	index  lab.PythonIndex
+	images images
 }
 
 // Operations run on a node that a broker asks, one after the other. A secret of theirs is nowhere, however
@@ -28,6 +30,8 @@ func TestOperationsRunOnANodeAndLeaveNoSecret(t *testing.T) {
 	}{
 		{"OverARestart", (*operations).overARestart},
 		{"ToABadEnd", (*operations).toABadEnd},
+		{"OfPython", (*operations).ofPython},
+		{"OfARegistry", (*operations).ofARegistry},
 	} {
 		o.part(p.name, func(s *site) {
 			began := time.Now()
@@ -47,10 +51,13 @@ func newOperations(t *testing.T) *operations {
 	s.lasts(15 * time.Minute)
 	o := &operations{site: s, files: &lab.FileSource{Content: make([]byte, 4<<20)}, secret: "hf_" + rand.Text() + rand.Text(), trust: s.Path("trust.json")}
 	_, _ = rand.Read(o.files.Content)
-	s.restore(installed)
 	from := s.sources()
-	from.handlers[lab.SourceName] = o.files
+	from.handlers[lab.SourceName], from.handlers[indexName] = o.files, &o.index
+	o.images.open(s, from)
 	from.serve(s)
+	o.images.believe(s, from)
+
+	s.restore(installed)
 	from.known(s)
 	s.aptSource(s.tunerPackage("fabric-tuner", "1.2-3"))
 	s.enrol()

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -36,6 +37,7 @@ type Lab struct {
 	log       *os.File
 	changed   string // a modified broker's program; empty for the unmodified broker
 	roots     string // a file with the authorities that the broker believes; empty: those of the system
+	hosts     string // a file that the broker has as /etc/hosts; empty: that of the system
 }
 
 // New makes a lab with the programs of bin. Nothing runs yet. The caller must
@@ -95,7 +97,11 @@ func (l *Lab) StartBroker(ctx context.Context, flags ...string) error {
 		"serve", "--data-dir", l.DataDir(), "--listen", l.adminAddr, "--agent-listen", l.agentAddr, "--relay-listen", l.relayAddr,
 		"--advertise", l.guestSeesHostAt,
 	}, flags...)
-	cmd := exec.Command(cmp.Or(l.changed, filepath.Join(l.bin, "hostler-broker")), args...)
+	argv := append([]string{cmp.Or(l.changed, filepath.Join(l.bin, "hostler-broker"))}, args...)
+	if l.hosts != "" {
+		argv = slices.Concat([]string{"unshare", "--mount", "sh", "-c", `mount --bind "$0" /etc/hosts && exec "$@"`, l.hosts}, argv)
+	}
+	cmd := exec.Command(argv[0], argv[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	cmd.Stderr = l.log
 	if l.roots != "" {
@@ -132,6 +138,9 @@ func (l *Lab) StartBroker(ctx context.Context, flags ...string) error {
 
 // Believe makes the authorities of a PEM file the only ones that a broker believes that starts from now on.
 func (l *Lab) Believe(file string) { l.roots = file }
+
+// Knows gives a broker that starts from now on a file of its own as /etc/hosts. It needs root.
+func (l *Lab) Knows(file string) { l.hosts = file }
 
 // BrokerPID is the process id of the running broker, 0 if none runs.
 func (l *Lab) BrokerPID() int {

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -25,6 +26,7 @@ const service = "hostler-test"
 // accepts. The service speaks no TLS.
 type Tokens struct {
 	Accounts map[string]Account // by username
+	Front    string             // URL at which a proxy with TLS leads to the service; empty: there is none
 
 	server *httptest.Server
 	key    *ecdsa.PrivateKey
@@ -70,7 +72,7 @@ func (s *Tokens) Run() error {
 func (s *Tokens) Close() { s.server.Close() }
 
 // URL is where tokens are made.
-func (s *Tokens) URL() string { return s.server.URL + "/token" }
+func (s *Tokens) URL() string { return cmp.Or(s.Front, s.server.URL) + "/token" }
 
 // Asked returns each requested scope.
 func (s *Tokens) Asked() []string { s.mu.Lock(); defer s.mu.Unlock(); return slices.Clone(s.asked) }
