@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"net/url"
 	"regexp"
 	"slices"
@@ -59,6 +60,15 @@ func (s ArtifactSigner) Trust() string {
 	}
 	raw, _ := json.Marshal([]string{s.Source, s.Key, s.Issuer, s.Subject, s.SubjectPattern, root})
 	return digestOf(raw)
+}
+
+// KeyDigest is the digest of the public key in DER, as openssl pkey -pubin -outform DER writes it; empty: an identity signs.
+func (s ArtifactSigner) KeyDigest() string {
+	block, _ := pem.Decode([]byte(s.Key))
+	if block == nil {
+		return ""
+	}
+	return digestOf(block.Bytes)
 }
 
 // Root is the digest of the trusted root; empty: there is none.

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"net/http"
 	"strings"
@@ -53,8 +54,16 @@ func TestAFileIsStagedWithItsSignature(t *testing.T) {
 			Operation: "model.artifact.stage@v1", Node: node.NodeID, Inputs: raw, Reason: "stage",
 		})
 	}
-	if a := plan(""); a.Status != http.StatusOK {
-		t.Fatalf("nobody requires a signature: %d %s", a.Status, a.Body)
+	brings := func(a servertest.Answer) api.PlannedArtifact {
+		t.Helper()
+		var got api.OperationPlan
+		if err := json.Unmarshal(a.Body, &got); err != nil || len(got.Artifacts) != 1 {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+		return got.Artifacts[0]
+	}
+	if got := brings(plan("")); got.Source != "s3:models/w.bin" || got.SignatureRequired || got.Because != "no level of the policy" || len(got.Signatures) != 0 {
+		t.Errorf("nobody requires a signature: %+v", got)
 	}
 	signer := servertest.Must[api.ArtifactSigner](t, b, http.MethodPut, "/artifact-signers/team", api.ArtifactSignerPut{Source: "s3:models", Key: public, Reason: "ours"})
 	for name, c := range map[string]struct{ signature, code string }{
@@ -76,4 +85,22 @@ func TestAFileIsStagedWithItsSignature(t *testing.T) {
 	if s := got.Plan.Signatures[0]; s.Signer != "team" || s.Trust != signer.Trust || s.Digest != digest || s.Source != "s3:models/w.bin" || s.Form != taskcatalog.SignatureGiven {
 		t.Errorf("%+v", s)
 	}
+	shown := brings(a)
+	if !shown.SignatureRequired || shown.Because != "an artifact signer of s3:models" || len(shown.Signatures) != 1 {
+		t.Fatalf("%+v", shown)
+	}
+	if s := shown.Signatures[0]; s.Signer != "team" || s.SignerSource != "s3:models" || s.KeyDigest != derDigest(t, public) || s.Subject != "" {
+		t.Errorf("%+v", s)
+	}
+}
+
+// derDigest is the digest that openssl pkey -pubin -outform DER | sha256sum has of a key.
+func derDigest(t *testing.T, public string) string {
+	t.Helper()
+	block, _ := pem.Decode([]byte(public))
+	if block == nil {
+		t.Fatalf("no PEM: %q", public)
+	}
+	sum := sha256.Sum256(block.Bytes)
+	return "sha256:" + hex.EncodeToString(sum[:])
 }

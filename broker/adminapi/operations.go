@@ -83,9 +83,24 @@ func (a *API) operationPlan(ctx context.Context, w operationrecords.Order, warni
 	if err != nil {
 		return nil, err
 	}
+	brings, err := a.c.Operations.Artifacts(ctx, o)
+	if err != nil {
+		return nil, err
+	}
 	o.Plan.OperationID = ""
 	raw, err := taskcatalog.Encode(o.Plan)
-	return &api.OperationPlan{Warning: warning, Plan: json.RawMessage(raw)}, err
+	return &api.OperationPlan{Warning: warning, Plan: json.RawMessage(raw), Artifacts: resources(brings, plannedArtifact)}, err
+}
+
+func plannedArtifact(p operationrecords.Artifact) api.PlannedArtifact {
+	return api.PlannedArtifact{
+		Source: p.Source, Digest: p.Digest, Steps: p.Steps, SignatureRequired: p.Required, Because: p.By,
+		Signatures: resources(p.Signatures, func(s operationrecords.Signature) api.PlannedSignature {
+			return api.PlannedSignature{
+				Signer: s.Signer, SignerSource: s.Place, KeyDigest: s.Key, Issuer: s.Issuer, Subject: s.Subject, Form: s.Form, SignedAt: s.SignedAt,
+			}
+		}),
+	}
 }
 
 // beginOperation stores an operation and starts its run, or returns the operation that an earlier request with

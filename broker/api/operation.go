@@ -29,6 +29,29 @@ type PlatformOperationCreate struct {
 type OperationPlan struct {
 	Warning string          `json:"warning" doc:"empty: none"`
 	Plan    json.RawMessage `json:"plan" doc:"the params of the task operation.run, but for its id"`
+	// Artifacts are what the plan brings, in the order of its steps.
+	Artifacts []PlannedArtifact `json:"artifacts"`
+}
+
+// PlannedArtifact is what an operation would bring to a node, with what vouches for it.
+type PlannedArtifact struct {
+	Source            string             `json:"source" doc:"KIND:PATH, such as oci:registry.example/models/llama"`
+	Digest            string             `json:"digest" doc:"empty: Python packages, which their lock pins"`
+	Steps             []string           `json:"steps" doc:"the steps that bring it"`
+	SignatureRequired bool               `json:"signature_required"`
+	Because           string             `json:"because" doc:"what requires a signature: the definition, a level of the policy, or an artifact signer; if none is required, the level of the policy that says so"`
+	Signatures        []PlannedSignature `json:"signatures" doc:"the signatures that were verified"`
+}
+
+// PlannedSignature is a signature that was verified for a plan.
+type PlannedSignature struct {
+	Signer       string     `json:"signer" doc:"name of the artifact signer"`
+	SignerSource string     `json:"signer_source" doc:"the source for which the signer is set"`
+	KeyDigest    string     `json:"key_digest" doc:"of the public key in DER; empty: an identity signed"`
+	Issuer       string     `json:"issuer" doc:"of the certificate; empty: a key signed"`
+	Subject      string     `json:"subject" doc:"of the certificate; empty: a key signed"`
+	Form         string     `json:"form" doc:"tag and referrer: from the registry; given: with the step"`
+	SignedAt     *time.Time `json:"signed_at" doc:"as a log or a timestamp authority says; null: nobody says"`
 }
 
 // Operation is one execution of a definition.
