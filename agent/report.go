@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"maps"
+	"strconv"
 	"time"
 
 	"go.uber.org/zap"
@@ -92,6 +93,10 @@ func (c *Config) report(facts *taskcatalog.Facts) identity.Report {
 	}
 	layers, _ := firstboot.Layers(c.Machine)
 	maps.Copy(capabilities, layers)
+	delete(capabilities, taskcatalog.CapabilityOperationForm) // the agent's own word alone
+	if _, runs := c.Handlers("operation.run", 1); runs {
+		capabilities[taskcatalog.CapabilityOperationForm] = strconv.Itoa(taskcatalog.OperationForm)
+	}
 	if len(capabilities) == 0 {
 		capabilities = nil
 	}

@@ -156,6 +156,8 @@ func (o Operation) Failure() string {
 		return "a policy does not permit it now, and the nodes that had not begun were asked for nothing (see hostler operation policy explain; retry it when the policy permits it)"
 	case o.Code == OperationBatchStopped:
 		return "too many nodes failed, and the batches after them did not begin (its steps show where; retry it to go on from there)"
+	case o.Code == AgentOutdated:
+		return "the agent of a node is too old for the operation (ask the platform's operators to update it, then retry)"
 	case slices.Contains([]string{"agent_silent", "outcome_unknown"}, o.Code):
 		return "the end of the operation on a node is not known (retry it; if that fails too, tell the platform's operators the id and the code)"
 	}
@@ -166,6 +168,7 @@ func (o Operation) Failure() string {
 const (
 	OperationTargetGone = "operation_target_gone" // the target is not the requester's any more, or not the same
 	OperationIncomplete = "result_incomplete"     // a task ended well, and lacks the rows of its steps
+	AgentOutdated       = "agent_outdated"        // the agent of a node does not understand the plan
 )
 
 // OperationTask is the type of the tasks that carry plans.

@@ -11,6 +11,10 @@ const (
 	// CapabilityResolverDigest is the digest of the resolver profiles in force on the node.
 	CapabilityResolverDigest = "resolver.digest"
 
+	// CapabilityOperationForm is the form of plans that the agent understands: OperationForm of its release. Agents of
+	// before report none.
+	CapabilityOperationForm = "operation.form"
+
 	// FirstBoot is the prefix of the names that report the results of first-boot layers. The values
 	// are FirstBootDone, FirstBootWaiting, and FirstBootFailed followed by the reason.
 	FirstBoot        = "first_boot."
@@ -27,6 +31,13 @@ const GPUCount = "gpu.count"
 func EnoughGPUs(has string, want int) bool {
 	n, err := strconv.Atoi(has)
 	return err == nil && n >= want
+}
+
+// UnderstandsForm reports whether an agent that reports a form understands plans of the form want. Of an unknown form it
+// understands the first alone.
+func UnderstandsForm(reported string, want int) bool {
+	n, err := strconv.Atoi(reported)
+	return want <= 1 || err == nil && n >= want
 }
 
 // FactKey reports whether name belongs to the capability taxonomy. Such names describe the hardware

@@ -49,6 +49,26 @@ type StepArg struct {
 	// Values are the permitted values; empty: any value of the type. Of a secret: its credential types.
 	Values  []string
 	Summary string
+	// Since is the form of plans that has the argument; 0: all have it. An agent refuses an argument that it does not know.
+	Since int
+}
+
+// OperationForm is the form of plans of this release. Raise it with each new argument of a kind that is already there.
+const OperationForm = 2
+
+// NeedsForm returns the form that an agent must understand to carry out a plan, with the first step and argument that need
+// it. Each agent understands form 1.
+func (p *OperationPlan) NeedsForm() (form int, step, argument string) {
+	form = 1
+	for _, s := range p.Steps {
+		kind, _ := StepKindOf(s.Kind)
+		for _, a := range kind.Args {
+			if _, given := s.With[a.Name]; given && a.Since > form {
+				form, step, argument = a.Since, s.ID, a.Name
+			}
+		}
+	}
+	return form, step, argument
 }
 
 // Types of credentials that a step can mint, beside CredentialOCIPull.
@@ -94,7 +114,7 @@ var stepKinds = []StepKind{
 			{Name: "from", Type: StepText, Required: true, Values: []string{"s3", "gcs", "huggingface", "https_signed"}, Summary: "the kind of the source"},
 			{Name: "source", Type: StepText, Required: true, Summary: "bucket and object, repository with revision and file, or host and path of a URL"},
 			argDigest, argRoot, argName("file"),
-			{Name: "signature", Type: StepSignature, Summary: "what vouches for the digest; default: nobody does"},
+			{Name: "signature", Since: 2, Type: StepSignature, Summary: "what vouches for the digest; default: nobody does"},
 			{Name: "credential", Type: StepSecret, Values: blobCredentials, Summary: "default: the source is asked without one"},
 		},
 	},

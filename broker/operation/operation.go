@@ -74,7 +74,7 @@ type Place struct {
 // allocation is the part's. Unless the operation begins on them, it only counts who holds the nodes, and whether
 // they are there. A message to a tenant names no node.
 // Codes: operation_target_gone, operation_not_idle, operation_not_drained, allocation_live, node_status,
-// task_type_unsupported, capability_missing.
+// task_type_unsupported, agent_outdated, capability_missing.
 func Fit(o broker.Operation, part broker.OperationPart, allocation broker.Allocation, at []Place, begins bool) error {
 	no := func(code, format string, args ...any) error {
 		return broker.Errorf(broker.Refused, code, "cannot carry out "+o.Operation+": "+format, args...)
@@ -109,6 +109,11 @@ func Fit(o broker.Operation, part broker.OperationPart, allocation broker.Alloca
 			return no("operation_not_drained", "%s is %s, and it needs nodes that are drained (hostler node drain NODE)", name(n), n.Status)
 		case !slices.Contains(n.TaskTypes, TaskType+"@1"):
 			return no("task_type_unsupported", "the agent of %s carries out no operations (it is of an earlier release)", name(n))
+		}
+		if form, step, argument := o.Plan.NeedsForm(); !taskcatalog.UnderstandsForm(n.Capabilities[taskcatalog.CapabilityOperationForm], form) {
+			return no(broker.AgentOutdated, "the agent of %s does not understand argument %s of step %s: it reports operation form %q, and that needs %d "+
+				"(a platform operator updates the agent to the broker's own release: hostler rollout start; then try again)", name(n), argument, step,
+				taskcatalog.Clean(n.Capabilities[taskcatalog.CapabilityOperationForm], 16), form)
 		}
 		for _, key := range sortedKeys(o.Requires) {
 			v := n.Capabilities[key]

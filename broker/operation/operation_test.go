@@ -279,6 +279,38 @@ func TestANodeNeedsAsManyGPUsAsTheOperationRequires(t *testing.T) {
 	}
 }
 
+// A plan with the signature of a file needs an agent that knows the argument: an earlier one would refuse the plan on the node. What
+// an agent reports that is no number is no form.
+func TestAnAgentMustUnderstandThePlan(t *testing.T) {
+	pull := func(with map[string]taskcatalog.StepValue) taskcatalog.OperationPlan {
+		return taskcatalog.OperationPlan{Steps: []taskcatalog.PlannedStep{{ID: "pull", Kind: "artifact.pull_blob", With: with}}}
+	}
+	signed := pull(map[string]taskcatalog.StepValue{"signature": {Literal: "x"}})
+	for _, c := range []struct {
+		reported string
+		plan     taskcatalog.OperationPlan
+		fits     bool
+	}{
+		{"", pull(nil), true}, {"2", signed, true}, {"3", signed, true}, {"", signed, false}, {"1", signed, false}, {"many", signed, false}, {"-2", signed, false},
+	} {
+		o := broker.Operation{Operation: "demo.pull@v1", Target: broker.TargetNode, NodeIDs: []string{"n-1"}, Status: broker.OperationQueued, Plan: c.plan}
+		n := broker.Node{
+			ID: "n-1", Status: broker.Active, TaskTypes: []string{operation.TaskType + "@1"},
+			Capabilities: map[string]string{taskcatalog.CapabilityOperationForm: c.reported},
+		}
+		err := operation.Fit(o, o.Parts()[0], broker.Allocation{}, []operation.Place{{Node: n}}, true)
+		if c.fits && err != nil || !c.fits && broker.AsError(err).Code != broker.AgentOutdated {
+			t.Errorf("form %q: %v", c.reported, err)
+		}
+		if !c.fits && !strings.Contains(err.Error(), "argument signature of step pull") {
+			t.Errorf("%v", err)
+		}
+		if err := operation.Fit(o, o.Parts()[0], broker.Allocation{}, []operation.Place{{Node: n}}, false); err != nil {
+			t.Errorf("form %q: what runs goes on: %v", c.reported, err)
+		}
+	}
+}
+
 // A retry is another run, another task and the next attempt; the former run changes nothing any more.
 func TestARetryIsANewTaskOfTheSamePlan(t *testing.T) {
 	w := newWorld(t, "n-1")

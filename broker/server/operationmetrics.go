@@ -28,7 +28,7 @@ var operationCodes = append(broker.OperationDenials(),
 	string(taskcatalog.CodeStepFailed), string(taskcatalog.CodeStepUnsupported), string(taskcatalog.CodePlanInvalid),
 	string(taskcatalog.CodeCapabilityMissing), string(taskcatalog.CodeCanceled), string(taskcatalog.CodeDeadlineExceeded),
 	string(taskcatalog.CodeInterrupted), string(taskcatalog.CodeTaskExpired), broker.OperationTargetGone, broker.OperationIncomplete,
-	"agent_silent", "outcome_unknown", "allocation_live", "node_status", "task_type_unsupported",
+	"agent_silent", "outcome_unknown", "allocation_live", "node_status", "task_type_unsupported", broker.AgentOutdated,
 )
 
 // mintResults are the ends of a request for a credential.

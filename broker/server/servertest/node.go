@@ -7,7 +7,9 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"net/http"
+	"strconv"
 	"testing"
 
 	"github.com/hostler/hostler/broker/api"
@@ -87,8 +89,9 @@ func (b *Broker) EnrollMachine(t testing.TB, token, hostname, systemID string, f
 		hardware = H100s(8)
 	}
 	if hardware != nil {
-		can = hardware.Keys
+		can = maps.Clone(hardware.Keys)
 	}
+	can[taskcatalog.CapabilityOperationForm] = strconv.Itoa(taskcatalog.OperationForm)
 	key, err := pki.GenerateKey(pki.Ed25519)
 	if err != nil {
 		t.Fatal(err)
