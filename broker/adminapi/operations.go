@@ -97,7 +97,8 @@ func plannedArtifact(p operationrecords.Artifact) api.PlannedArtifact {
 		Source: p.Source, Digest: p.Digest, Steps: p.Steps, SignatureRequired: p.Required, Because: p.By,
 		Signatures: resources(p.Signatures, func(s operationrecords.Signature) api.PlannedSignature {
 			return api.PlannedSignature{
-				Signer: s.Signer, SignerSource: s.Place, KeyDigest: s.Key, Issuer: s.Issuer, Subject: s.Subject, Form: s.Form, SignedAt: s.SignedAt,
+				Signer: s.Signer, SignerSource: s.Place, KeyDigest: s.Key, Issuer: s.Issuer, Subject: s.Subject, Form: s.Form,
+				SignedAt: s.SignedAt,
 			}
 		}),
 	}

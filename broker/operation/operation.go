@@ -110,10 +110,11 @@ func Fit(o broker.Operation, part broker.OperationPart, allocation broker.Alloca
 		case !slices.Contains(n.TaskTypes, TaskType+"@1"):
 			return no("task_type_unsupported", "the agent of %s carries out no operations (it is of an earlier release)", name(n))
 		}
-		if form, step, argument := o.Plan.NeedsForm(); !taskcatalog.UnderstandsForm(n.Capabilities[taskcatalog.CapabilityOperationForm], form) {
-			return no(broker.AgentOutdated, "the agent of %s does not understand argument %s of step %s: it reports operation form %q, and that needs %d "+
-				"(a platform operator updates the agent to the broker's own release: hostler rollout start; then try again)", name(n), argument, step,
-				taskcatalog.Clean(n.Capabilities[taskcatalog.CapabilityOperationForm], 16), form)
+		reported := n.Capabilities[taskcatalog.CapabilityOperationForm]
+		if form, step, argument := o.Plan.NeedsForm(); !taskcatalog.UnderstandsForm(reported, form) {
+			return no(broker.AgentOutdated, "the agent of %s does not understand argument %s of step %s: it reports operation form %q, and "+
+				"that needs %d (a platform operator updates the agent to the broker's own release: hostler rollout start; then try again)", name(n),
+				argument, step, taskcatalog.Clean(reported, 16), form)
 		}
 		for _, key := range sortedKeys(o.Requires) {
 			v := n.Capabilities[key]
