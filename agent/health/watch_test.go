@@ -160,6 +160,21 @@ func TestAMachineWithoutGPUs(t *testing.T) {
 	}
 }
 
+func TestOneAnswerHasWhatOneLookHides(t *testing.T) {
+	w := newWatch(t, &kernel{})
+	w.Ask = func(context.Context, string) (gpu.Looks, error) { return gpu.Looks{}, nil }
+	if r, err := w.Once(t.Context()); err != nil || r.Verdict != taskcatalog.HealthFailed || r.GPUs[0].Reasons[0].Field != "answers" {
+		t.Errorf("a GPU that is on the bus alone: %+v, %v", r, err)
+	}
+	w = newWatch(t, &kernel{})
+	w.Ask = func(context.Context, string) (gpu.Looks, error) {
+		return gpu.Looks{Problem: gpu.CodeLibraryMissing}, nil
+	}
+	if r, err := w.Once(t.Context()); err != nil || r.Verdict != taskcatalog.HealthUnknown || r.Reasons[0].Value != "library_missing" {
+		t.Errorf("no library: %+v, %v", r, err)
+	}
+}
+
 func TestAQuietLookWritesNothing(t *testing.T) {
 	w := newWatch(t, &kernel{})
 	w.must(t)

@@ -45,12 +45,12 @@ func newGPUHelper() *gpu.Helper {
 func newGPU() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "gpu",
-		Short:   "Inspect the memory of GPUs as the next tenant would see it, or scrub it, by hand",
+		Short:   "Judge the health of GPUs, inspect their memory as the next tenant would see it, or scrub it, by hand",
 		Example: "  hostler-agent gpu probe\n  hostler-agent gpu scrub --no-reset --no-quiesce --device 0",
 		Args:    noArgs,
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	cmd.AddCommand(newGPUProbe(), newGPUScrub(), newGPUChild())
+	cmd.AddCommand(newGPUHealth(lookByHand), newGPUProbe(), newGPUScrub(), newGPUChild())
 	return cmd
 }
 

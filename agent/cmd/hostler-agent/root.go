@@ -93,7 +93,7 @@ func exitOf(code taskcatalog.Code, err error) int {
 	switch code {
 	case codeUsage, "config_invalid", "identity_source_invalid":
 		return exitUsage
-	case "state_locked", taskcatalog.CodeGPUHolderPresent, codeGPUNotLookedAt, selfupdate.CodeUnderWay, selfupdate.CodePinned,
+	case "state_locked", taskcatalog.CodeGPUHolderPresent, codeGPUNotLookedAt, codeGPUHealthUnknown, selfupdate.CodeUnderWay, selfupdate.CodePinned,
 		selfupdate.CodeSlotInUse, selfupdate.CodeNotInSlot:
 		return exitRefused
 	case codeGPUNotFound, selfupdate.CodeNotStaged:
