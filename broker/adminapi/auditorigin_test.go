@@ -16,7 +16,7 @@ func behindProxy(t *testing.T) *servertest.Broker {
 }
 
 func from(address string) http.Header {
-	return http.Header{"X-Forwarded-For": {"10.9.9.9, " + address}, "User-Agent": {"curl/8 \x1b[2J"}}
+	return http.Header{"X-Forwarded-For": {"10.9.9.9, " + address}, "User-Agent": {"curl/8 \u009b2J"}}
 }
 
 func auditRows(t *testing.T, b *servertest.Broker, query string) []api.AuditEntry {
@@ -36,7 +36,7 @@ func TestAnAuditRowSaysFromWhereAndAboutWhichSite(t *testing.T) {
 	}
 	rows := auditRows(t, b, "source=203.0.113.9&site=dc1&action=node.transition")
 	if len(rows) != 1 || rows[0].Subject != "node/"+n.NodeID || rows[0].Source != "203.0.113.9" || rows[0].Site != "dc1" ||
-		!strings.HasPrefix(rows[0].UserAgent, "curl/8") || strings.Contains(rows[0].UserAgent, "\x1b") {
+		!strings.HasPrefix(rows[0].UserAgent, "curl/8") || strings.Contains(rows[0].UserAgent, "\u009b") {
 		t.Fatalf("the rows are %+v", rows)
 	}
 	if rows := auditRows(t, b, "source=203.0.113.7"); len(rows) != 0 {
@@ -68,7 +68,7 @@ func TestARefusalNamesTheNodeAndTheAction(t *testing.T) {
 	}
 	rows := auditRows(t, b, "action=request.refused&actor=vic")
 	if len(rows) != 1 || rows[0].Subject != "node/"+n.NodeID || rows[0].Code != "role_insufficient" || rows[0].Source != "203.0.113.9" || rows[0].Site != "dc1" ||
-		!strings.Contains(string(rows[0].After), `"action":"quarantine"`) || !strings.Contains(string(rows[0].After), `"route":"POST /nodes/{node}/actions/{action}"`) {
+		!strings.Contains(string(rows[0].After), `"action":"quarantine"`) || !strings.Contains(string(rows[0].After), `"route":"POST /admin/nodes/{node}/actions/{action}"`) {
 		t.Fatalf("the rows are %+v", rows)
 	}
 
