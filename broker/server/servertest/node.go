@@ -81,17 +81,16 @@ func H100s(n int) *taskcatalog.Facts {
 func (b *Broker) EnrollMachine(t testing.TB, token, hostname, systemID string, facts ...*taskcatalog.Facts) *Node {
 	t.Helper()
 	var hardware *taskcatalog.Facts
-	can := map[string]string{}
 	switch {
 	case len(facts) > 0:
 		hardware = facts[0]
 	case systemID != "":
 		hardware = H100s(8)
 	}
+	can := map[string]string{taskcatalog.CapabilityOperationForm: strconv.Itoa(taskcatalog.OperationForm)}
 	if hardware != nil {
-		can = maps.Clone(hardware.Keys)
+		maps.Copy(can, hardware.Keys)
 	}
-	can[taskcatalog.CapabilityOperationForm] = strconv.Itoa(taskcatalog.OperationForm)
 	key, err := pki.GenerateKey(pki.Ed25519)
 	if err != nil {
 		t.Fatal(err)
