@@ -214,10 +214,11 @@ func TestAnEngineThatIsAwayDenies(t *testing.T) {
 		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t, func(c *Config) { c.Timeout = leastTimeout })
-			if name != "silence" {
-				w.engine.c.Timeout = DefaultTimeout
-			}
+			w := newWorld(t, func(c *Config) {
+				if c.Timeout = DefaultTimeout; name == "silence" {
+					c.Timeout = leastTimeout
+				}
+			})
 			c.does(w)
 			if code := w.code(facts()); code != broker.PolicyEngineUnreachable {
 				t.Errorf("%q", code)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -228,7 +229,9 @@ func (s *site) joinAs(id, sku string) {
 	s.ok(err)
 	_, err = s.db.Enroll(s.Context(), store.EnrollInput{
 		TokenHash: "h-" + id, PublicKeyDigest: "k-" + id, TrustVersion: 1,
-		Report: store.NodeReport{AgentVersion: "1.3.0", TaskTypes: []string{"operation.run@1"}, Capabilities: map[string]string{"gpu.vendor": "nvidia"}, Digest: "d"},
+		Report: store.NodeReport{AgentVersion: "1.3.0", TaskTypes: []string{"operation.run@1"}, Capabilities: map[string]string{
+			"gpu.vendor": "nvidia", taskcatalog.CapabilityOperationForm: strconv.Itoa(taskcatalog.OperationForm),
+		}, Digest: "d"},
 		Issue: func(broker.Node, int64) (store.IssuedCert, error) {
 			return store.IssuedCert{Serial: "s-" + id, PEM: "p", PublicKey: []byte(id), NotBefore: s.db.Now(), NotAfter: s.db.Now().Add(240 * time.Hour)}, nil
 		},

@@ -296,12 +296,12 @@ func (b *Broker) NewToken(t testing.TB, c api.TokenCreate) string {
 	return Must[api.TokenCreated](t, b, http.MethodPost, "/tokens", c).Secret
 }
 
-// Eventually polls until ok, for up to ten seconds.
+// Eventually polls until ok, for up to ninety seconds.
 func Eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	tick := time.NewTicker(25 * time.Millisecond) // a token may ask 50 times a second
 	defer tick.Stop()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); <-tick.C {
+	for deadline := time.Now().Add(90 * time.Second); time.Now().Before(deadline); <-tick.C {
 		if ok() {
 			return
 		}
