@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hostler/hostler/taskcatalog"
@@ -57,8 +58,12 @@ func (w wants) hold(is Membership) Membership {
 	if w.version != "" && is.Traits.Version != w.version {
 		lacks = append(lacks, "version "+w.version+", it has "+is.Traits.Version)
 	}
-	if is.Traits.GPUs < w.gpus {
-		lacks = append(lacks, fmt.Sprintf("%d GPUs, it has %d", w.gpus, max(is.Traits.GPUs, 0)))
+	if w.gpus > 0 && is.Traits.GPUs < w.gpus {
+		has := strconv.FormatInt(is.Traits.GPUs, 10)
+		if is.Traits.GPUs < 0 {
+			has = "a number that is not understood"
+		}
+		lacks = append(lacks, fmt.Sprintf("%d GPUs, it has %s", w.gpus, has))
 	}
 	if len(lacks) > 0 {
 		is.State = Joining

@@ -42,6 +42,19 @@ func TestAMemberHasWhatTheStepAsksFor(t *testing.T) {
 			t.Errorf("%s: asked %v", asks, s.fake.asked)
 		}
 	}
+	for asks, want := range map[string]string{
+		``:          "member IDLE",
+		`"gpus":0,`: "member IDLE",
+		`"gpus":1,`: "joining IDLE; lacks 1 GPUs, it has a number that is not understood",
+	} {
+		s := newSite(t, strings.Replace(plan, `"cluster.verify","with":{`, `"cluster.verify","with":{`+asks, 1))
+		s.fake.is.Traits = Traits{GPUs: -1}
+		got, err := s.ask(t, "cluster_membership", "verify")
+		var is taskcatalog.ClusterMembership
+		if err != nil || json.Unmarshal([]byte(got.Secret), &is) != nil || is.State+" "+is.Words != want {
+			t.Errorf("a count that is not understood, %s: %+v %v, want %s", asks, is, err, want)
+		}
+	}
 	for _, state := range []State{Joining, Down, Draining, Drained, Absent, Unknown} {
 		s := newSite(t, strings.Replace(plan, `"cluster.verify","with":{`, `"cluster.verify","with":{"gpus":9,`, 1))
 		s.fake.is = Membership{State: state, Words: "x"}
