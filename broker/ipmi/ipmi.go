@@ -150,13 +150,24 @@ func (b *BMC) run(ctx context.Context, what string, args ...string) ([]byte, err
 	return out.Bytes(), nil
 }
 
-// failed is the error of a program that failed.
+// completed is what ipmitool prints when the BMC answered with a completion code, and open the codes that leave the
+// result open.
+var completed = regexp.MustCompile(`(?m)^(Set|Get) Chassis Power (Control to [A-Za-z/-]{1,20}|Status) failed: [^\n]+$`)
+
+var open = regexp.MustCompile(`(?m) failed: (Timeout|Command response could not be provided|Unspecified error)$`)
+
+// failed is the error of a program that failed. Only a completion code says that the BMC did nothing: the program
+// also fails where the command was sent and its answer was lost.
 func (b *BMC) failed(what string, said []byte) error {
-	if bytes.Contains(said, []byte("Unable to establish IPMI v2 / RMCP+ session")) {
+	switch {
+	case bytes.Contains(said, []byte("Unable to establish IPMI v2 / RMCP+ session")):
 		return broker.Errorf(broker.Unavailable, machines.CodeUnreachable,
 			"cannot %s: the BMC at %s does not answer or refuses the login (check its address, network, user and password)", what, b.host)
+	case completed.Match(said) && !open.Match(said):
+		return broker.Errorf(broker.Refused, machines.CodeRefused, "cannot %s: the BMC at %s refuses it", what, b.host)
 	}
-	return broker.Errorf(broker.Refused, machines.CodeRefused, "cannot %s: the BMC at %s refuses it", what, b.host)
+	return broker.Errorf(broker.Unavailable, machines.CodeUnreachable,
+		"cannot %s: the BMC at %s gives no answer that says whether it was done (look at the power before another try)", what, b.host)
 }
 
 // pipe returns the reading end of a pipe with the password.

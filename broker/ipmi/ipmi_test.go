@@ -73,7 +73,11 @@ func pretend() {
 	}
 	answer, _ := os.ReadFile(filepath.Join(dir, "answer"))
 	_, _ = os.Stdout.Write(answer)
-	if _, err := os.Stat(filepath.Join(dir, "fail")); err == nil {
+	if said, err := os.ReadFile(filepath.Join(dir, "fail")); err == nil {
+		if len(said) > 0 {
+			_, _ = os.Stderr.Write(said)
+			os.Exit(1)
+		}
 		_, _ = os.Stderr.Write(append([]byte("Error: bad password "), password...))
 		os.Exit(1)
 	}
@@ -148,6 +152,30 @@ func TestAnAnswerThatIsNotUnderstoodIsAnError(t *testing.T) {
 	write("answer", "Chassis Power Control: Down/Off\n")
 	if err := p.TurnOn(t.Context()); broker.AsError(err).Code != machines.CodeAnswerInvalid {
 		t.Errorf("a BMC that says off when it was asked for on: %v", err)
+	}
+}
+
+// Only a completion code of the BMC says that nothing was done.
+func TestAFailureWithoutAnAnswerLeavesTheResultOpen(t *testing.T) {
+	p, write, _ := pretended(t)
+	for said, want := range map[string]string{
+		"Error: Unable to establish IPMI v2 / RMCP+ session\n":                                         machines.CodeUnreachable,
+		"Unable to set Chassis Power Control to Up/On\n":                                               machines.CodeUnreachable,
+		"Unable to get Chassis Power Status\n":                                                         machines.CodeUnreachable,
+		"Set Chassis Power Control to Up/On failed: Insufficient privilege level\n":                    machines.CodeRefused,
+		"Set Chassis Power Control to Up/On failed: Command not supported in present state\n":          machines.CodeRefused,
+		"Get Chassis Power Status failed: Node busy\n":                                                 machines.CodeRefused,
+		"IPMI LAN send command failed\nUnable to set Chassis Power Control to Up/On\n":                 machines.CodeUnreachable,
+		"Set Session Privilege Level to OPERATOR failed: Unknown (0x81)\nError: Unable to establish\n": machines.CodeUnreachable,
+		"Set Chassis Power Control to Up/On failed:\n":                                                 machines.CodeUnreachable,
+		"said: Set Chassis Power Control to Up/On failed: Node busy\n":                                 machines.CodeUnreachable,
+		"Set Chassis Power Control to Up/On failed: Timeout\n":                                         machines.CodeUnreachable,
+		"Segmentation fault\n": machines.CodeUnreachable,
+	} {
+		write("fail", said)
+		if err := p.TurnOn(t.Context()); broker.AsError(err).Code != want {
+			t.Errorf("%q: %v, not %s", said, err, want)
+		}
 	}
 }
 

@@ -17,8 +17,8 @@ const (
 )
 
 // Power switches one machine. Errors have the codes bmc_unreachable, bmc_login_refused,
-// bmc_untrusted, bmc_refused and bmc_answer_invalid. After bmc_unreachable the machine may have
-// been switched nevertheless.
+// bmc_untrusted, bmc_refused and bmc_answer_invalid. After bmc_unreachable and after
+// bmc_answer_invalid the machine may have been switched nevertheless.
 type Power interface {
 	// Identity says which machine the outside system switches.
 	Identity(ctx context.Context) (Identity, error)
