@@ -127,17 +127,23 @@ func (b *BMC) TurnOff(ctx context.Context, graceful bool) error {
 	return b.reset(ctx, "switch the machine off", schemas.ForceOffResetType)
 }
 
-// look reads the system. A session that expired is opened once more.
+// look reads the system. A session that expired is opened once more. A refused login is not: BMCs lock an
+// account after a few.
 func (b *BMC) look(ctx context.Context, what string, read func(*schemas.ComputerSystem)) error {
+	ctx, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
 	for again := true; ; again = false {
+		admitted := false
 		err := b.with(ctx, func(c *gofish.APIClient) error {
+			_, sessionless := c.GetSession()
+			admitted = sessionless == nil
 			s, err := b.system(c)
 			if err == nil {
 				read(s)
 			}
 			return err
 		})
-		if again && statusOf(err) == http.StatusUnauthorized {
+		if again && admitted && statusOf(err) == http.StatusUnauthorized {
 			continue
 		}
 		return b.refused(what, err)

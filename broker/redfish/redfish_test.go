@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/pem"
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -113,6 +114,23 @@ func TestABMCThatHangsIsGivenUp(t *testing.T) {
 	defer cancel()
 	if err := w.Open(t, w.Password()).TurnOn(ctx); code(err) != machines.CodeUnreachable {
 		t.Error(err)
+	}
+}
+
+// A BMC locks an account after a few refused logins.
+func TestAWrongPasswordIsOneRefusedLogin(t *testing.T) {
+	w := newWorld(t, redfishsim.DMTF)
+	if _, err := w.Open(t, "n0t-the-one").State(t.Context()); code(err) != machines.CodeLoginRefused {
+		t.Error(err)
+	}
+	logins := 0
+	for _, r := range w.Requests() {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.Path, "/Sessions") {
+			logins++
+		}
+	}
+	if logins != 1 {
+		t.Errorf("%d logins", logins)
 	}
 }
 
