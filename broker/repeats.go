@@ -7,7 +7,7 @@ import (
 
 const (
 	repeatsEvery = time.Minute // equal entries are written once in this time
-	maxRepeats   = 4096        // kinds counted separately; further kinds are counted as one
+	maxRepeats   = 4096        // kinds counted separately, and as many floods
 )
 
 // Repeats limits repeated entries in a log. Two entries with equal K count as the same. Repeats
@@ -23,7 +23,8 @@ type repeat struct {
 }
 
 // Due reports whether k is to be written now, and how many equal entries were suppressed. Above
-// maxRepeats kinds, a new kind counts as flood.
+// maxRepeats kinds, a new kind counts as flood, which names whoever causes the entry. Above twice as many, a new
+// flood counts as the zero K.
 func (s *Repeats[K]) Due(k, flood K, now time.Time) (more int, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -39,6 +40,9 @@ func (s *Repeats[K]) Due(k, flood K, now time.Time) (more int, due bool) {
 		if len(s.seen) >= maxRepeats {
 			k = flood
 		}
+	}
+	if s.seen[k] == nil && len(s.seen) >= 2*maxRepeats {
+		k = *new(K)
 	}
 	had := s.seen[k]
 	switch {

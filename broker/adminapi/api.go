@@ -92,6 +92,7 @@ type API struct {
 	webhookTests webhookTests
 
 	refusals  broker.Repeats[refusal] // keeps a token that is refused repeatedly from filling the audit log
+	apart     budget                  // of refusals
 	strangers broker.Repeats[string]  // keeps requests without a valid token from filling the log; by code
 }
 

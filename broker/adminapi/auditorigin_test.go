@@ -1,9 +1,11 @@
 package adminapi_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/server"
@@ -92,6 +94,37 @@ func TestNamesThatACallerInventsMakeOneRow(t *testing.T) {
 	}
 	if rows := auditRows(t, b, "actor=vic"); len(rows) != 1 || rows[0].Subject != "token/vic" || !strings.Contains(string(rows[0].After), `"node":"a"`) {
 		t.Errorf("four invented nodes are %+v", rows)
+	}
+}
+
+// A viewer who is refused about each node of a fleet has one row for each of a few nodes, and one for all others.
+func TestRefusalsAboutAFleetAreCounted(t *testing.T) {
+	b := behindProxy(t)
+	const nodes = 70
+	for i := range nodes {
+		b.NewNode(t, api.NodeCreate{Hostname: fmt.Sprintf("h%d", i), Site: "dc1"})
+	}
+	viewer := b.NewToken(t, api.TokenCreate{Name: "vic", Role: "viewer"})
+	round := func() {
+		for i := range nodes {
+			b.Ask(t, viewer, http.MethodPost, fmt.Sprintf("/nodes/h%d/actions/quarantine", i), api.NodeAction{Reason: "fan"})
+		}
+	}
+	round()
+	rows := auditRows(t, b, "action=request.refused&actor=vic&limit=1000")
+	if last := rows[0]; len(rows) != 61 || last.Subject != "token/vic" || last.Code != "role_insufficient" {
+		t.Fatalf("%d rows, the last is %+v", len(rows), last)
+	}
+	other := b.NewToken(t, api.TokenCreate{Name: "ann", Role: "viewer"})
+	b.Ask(t, other, http.MethodPost, "/nodes/h69/actions/quarantine", api.NodeAction{Reason: "fan"})
+	if rows := auditRows(t, b, "action=request.refused&actor=ann"); len(rows) != 1 || !strings.HasPrefix(rows[0].Subject, "node/") {
+		t.Errorf("another actor has %+v", rows)
+	}
+	b.Advance(time.Minute)
+	round()
+	rows = auditRows(t, b, "action=request.refused&actor=vic&limit=1000")
+	if last := rows[0]; len(rows) != 122 || !strings.Contains(last.Reason, "and 9 similar refusals") {
+		t.Errorf("a minute later: %d rows, the last is %+v", len(rows), last)
 	}
 }
 
