@@ -54,10 +54,11 @@ type StepArg struct {
 }
 
 // OperationForm is the form of plans of this release. Raise it with each new argument of a kind that is already there.
-const OperationForm = 2
+const OperationForm = 3
 
 // NeedsForm returns the form that an agent must understand to carry out a plan, with the first step and argument that need
-// it. Each agent understands form 1.
+// it. Each agent understands form 1. A join of a cluster whose records have labels needs form 3 whatever its arguments: an
+// agent of before joins without ClusterNodeLabel, and the record is nobody's then.
 func (p *OperationPlan) NeedsForm() (form int, step, argument string) {
 	form = 1
 	for _, s := range p.Steps {
@@ -66,6 +67,9 @@ func (p *OperationPlan) NeedsForm() (form int, step, argument string) {
 			if _, given := s.With[a.Name]; given && a.Since > form {
 				form, step, argument = a.Since, s.ID, a.Name
 			}
+		}
+		if on := s.With["cluster"].Literal; s.Kind == "cluster.join" && (on == "k8s" || on == "ray") && form < 3 {
+			form, step, argument = 3, s.ID, "cluster"
 		}
 	}
 	return form, step, argument
@@ -195,8 +199,8 @@ var stepKinds = []StepKind{
 			argCluster,
 			{Name: "credential", Type: StepSecret, Required: true, Values: []string{CredentialClusterJoin}, Summary: "used once; it says where the controller is"},
 			{Name: "labels", Type: StepTexts, Summary: "what the cluster knows of the node: features of Slurm, KEY=VALUE of Ray or k8s"},
-			{Name: "taints", Type: StepTexts, Summary: "k8s: KEY[=VALUE]:EFFECT each, what keeps pods from the node that do not tolerate it"},
-			{Name: "kubelet", Type: StepPath, Summary: "k8s: a file that kubeadm merges into kubelet's configuration, kubeletconfiguration+merge.yaml"},
+			{Name: "taints", Since: 3, Type: StepTexts, Summary: "k8s: KEY[=VALUE]:EFFECT each, what keeps pods from the node that do not tolerate it"},
+			{Name: "kubelet", Since: 3, Type: StepPath, Summary: "k8s: a file that kubeadm merges into kubelet's configuration, kubeletconfiguration+merge.yaml"},
 			{Name: "environment", Type: StepPath, Summary: "of Ray, and needed there: the Python environment that has it"},
 		},
 	},

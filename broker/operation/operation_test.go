@@ -286,12 +286,34 @@ func TestAnAgentMustUnderstandThePlan(t *testing.T) {
 		return taskcatalog.OperationPlan{Steps: []taskcatalog.PlannedStep{{ID: "pull", Kind: "artifact.pull_blob", With: with}}}
 	}
 	signed := pull(map[string]taskcatalog.StepValue{"signature": {Literal: "x"}})
+	join := func(cluster string) taskcatalog.OperationPlan {
+		return taskcatalog.OperationPlan{Steps: []taskcatalog.PlannedStep{{
+			ID: "pull", Kind: "cluster.join", With: map[string]taskcatalog.StepValue{"cluster": {Literal: cluster}},
+		}}}
+	}
+	tainted := join("k8s")
+	tainted.Steps[0].With["taints"] = taskcatalog.StepValue{Literal: []string{"pool:NoExecute"}}
 	for _, c := range []struct {
 		reported string
 		plan     taskcatalog.OperationPlan
-		fits     bool
+		argument string // that the agent does not understand; empty: it carries the plan out
 	}{
-		{"", pull(nil), true}, {"2", signed, true}, {"3", signed, true}, {"", signed, false}, {"1", signed, false}, {"many", signed, false}, {"-2", signed, false},
+		{"", pull(nil), ""},
+		{"2", signed, ""},
+		{"3", signed, ""},
+		{"", signed, "signature"},
+		{"1", signed, "signature"},
+		{"many", signed, "signature"},
+		{"-2", signed, "signature"},
+		// An agent of form 2 joins without the label by which the record is the node's.
+		{"", join("slurm"), ""},
+		{"2", join("k8s"), "cluster"},
+		{"", join("ray"), "cluster"},
+		{"2", join("ray"), "cluster"},
+		{"2", tainted, "taints"},
+		{"3", join("k8s"), ""},
+		{"3", join("ray"), ""},
+		{"3", tainted, ""},
 	} {
 		o := broker.Operation{Operation: "demo.pull@v1", Target: broker.TargetNode, NodeIDs: []string{"n-1"}, Status: broker.OperationQueued, Plan: c.plan}
 		n := broker.Node{
@@ -299,10 +321,10 @@ func TestAnAgentMustUnderstandThePlan(t *testing.T) {
 			Capabilities: map[string]string{taskcatalog.CapabilityOperationForm: c.reported},
 		}
 		err := operation.Fit(o, o.Parts()[0], broker.Allocation{}, []operation.Place{{Node: n}}, true)
-		if c.fits && err != nil || !c.fits && broker.AsError(err).Code != broker.AgentOutdated {
+		if c.argument == "" && err != nil || c.argument != "" && broker.AsError(err).Code != broker.AgentOutdated {
 			t.Errorf("form %q: %v", c.reported, err)
 		}
-		if !c.fits && !strings.Contains(err.Error(), "argument signature of step pull") {
+		if c.argument != "" && !strings.Contains(err.Error(), "argument "+c.argument+" of step pull") {
 			t.Errorf("%v", err)
 		}
 		if err := operation.Fit(o, o.Parts()[0], broker.Allocation{}, []operation.Place{{Node: n}}, false); err != nil {

@@ -81,7 +81,11 @@ func showPlannedArtifacts(page *render.Page, all []api.PlannedArtifact) {
 	var rows [][]string
 	for _, a := range all {
 		if len(a.Signatures) == 0 {
-			rows = append(rows, []string{a.Source, strings.Join(a.Steps, ","), a.Digest, "not required", a.Because})
+			signed := "not required"
+			if a.SignatureRequired {
+				signed = "required, none verified"
+			}
+			rows = append(rows, []string{a.Source, strings.Join(a.Steps, ","), a.Digest, signed, a.Because})
 		}
 		for _, s := range a.Signatures {
 			rows = append(rows, []string{a.Source, strings.Join(a.Steps, ","), a.Digest, signedBy(s), a.Because})

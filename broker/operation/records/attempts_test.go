@@ -3,15 +3,19 @@ package records
 import (
 	"context"
 	"database/sql"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
+	"github.com/hostler/hostler/broker/operation"
 	"github.com/hostler/hostler/broker/operation/statement"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 // A canary that fails leaves the other nodes untouched, which is stored and told. A retry begins with the canary.
@@ -148,9 +152,19 @@ func TestACancelOfAnOperationWithoutARunIsTold(t *testing.T) {
 		_, err = raw.Exec("DELETE FROM "+table+" = ?", runID(o.ID, 1))
 		s.ok(err)
 	}
-	for range 2 {
-		_, err := s.records.Cancel(s.Context(), ada, o.ID, "enough")
+	for attempt := range 2 { // the first cancel may be cut off before its tasks are withdrawn: the second withdraws them
+		id, node := fmt.Sprintf("t-%d", attempt), o.NodeIDs[attempt]
+		_, _, err := s.db.InsertTask(s.Context(), broker.System, broker.Task{
+			ID: id, NodeID: node, NodeEpoch: s.node(node).Epoch, Type: operation.TaskType, Version: 1, Class: taskcatalog.ClassMutating,
+			Lane: taskcatalog.LaneExclusive, Params: []byte(`{}`), Envelope: []byte(id), EnvelopeDigest: "sha256:" + id, KeyID: "k1",
+			Nonce: "nonce-" + id, IssuedAt: s.db.Now(), NotAfter: s.db.Now().Add(time.Hour), CorrelationID: runID(o.ID, 1),
+		})
 		s.ok(err)
+		_, err = s.records.Cancel(s.Context(), ada, o.ID, "enough")
+		s.ok(err)
+		if task, err := s.db.Task(s.Context(), id); err != nil || !task.Status.Ended() {
+			t.Errorf("after cancel %d: %+v, %v", attempt, task, err)
+		}
 	}
 	other := s.begun(s.onLab()) // has a run, which ends it
 	_, err = s.records.Cancel(s.Context(), ada, other.ID, "enough")

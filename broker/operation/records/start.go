@@ -113,13 +113,14 @@ func Start(o broker.Operation, role string) chain.Start {
 }
 
 // Cancel asks for the end of an operation. One that has ended stays as it is. The tasks are withdrawn at once: the
-// operation's run does that, too, and may be held by a freeze of its site.
+// operation's run does that, too, and may be held by a freeze of its site, or be gone. Those of an operation that is cancelled
+// already are withdrawn, too: the cancel before may have been cut off between the two.
 func (r *Records) Cancel(ctx context.Context, by broker.Actor, id, reason string) (broker.Operation, error) {
 	o, ended, err := r.DB.CancelOperation(ctx, by, id, reason)
 	if ended && r.Ended != nil {
 		r.Ended(ctx, o)
 	}
-	if err != nil || o.Status.Ended() {
+	if err != nil || o.Status.Ended() && o.Status != broker.OperationCanceled {
 		return o, err
 	}
 	for _, node := range o.NodeIDs {
