@@ -56,7 +56,24 @@ func registration(s *Step) (r registers, err error) {
 			return refuse("the file for kubelet's configuration has another name than " + kubeletPatch + ", so kubeadm would pass over it")
 		}
 	}
-	return r, nil
+	return r, onlyOwnPatch(s, r.patches)
+}
+
+// onlyOwnPatch refuses a directory of patches that has another file: kubeadm would merge it as well, and anyone who
+// was root here before may have left it.
+func onlyOwnPatch(s *Step, dir string) error {
+	if dir == "" {
+		return nil
+	}
+	names, err := s.Host.Machine.Names(dir)
+	if err != nil {
+		return err
+	}
+	if other := slices.DeleteFunc(names, func(name string) bool { return name == kubeletPatch }); len(other) > 0 {
+		return taskcatalog.Errorf(taskcatalog.CodePathRefused, "cannot join: %s has %s beside %s, and kubeadm would merge it as well (look at it and remove it)",
+			dir, taskcatalog.Clean(slices.Min(other), 100), kubeletPatch)
+	}
+	return nil
 }
 
 func taintOf(text string) (k8sTaint, bool) {

@@ -247,6 +247,20 @@ func TestANodeRegistersWithTaints(t *testing.T) {
 	}
 }
 
+// Whoever was root on the node before may have left a patch that kubeadm would merge.
+func TestAPatchThatSomebodyLeftIsNotMerged(t *testing.T) {
+	needsRoot(t)
+	s, dir, k := joiningK8s(t, nil)
+	hosttest.Put(t, dir, "etc/hostler-kubeadm/kubeletconfiguration+merge.yaml", "cgroupDriver: systemd\n")
+	hosttest.Put(t, dir, "etc/hostler-kubeadm/kubeletconfiguration0+strategic.yaml", "authentication: {anonymous: {enabled: true}}\n")
+	s.Args["kubelet"] = "/etc/hostler-kubeadm/kubeletconfiguration+merge.yaml"
+	_, err := do(t, s)
+	if taskcatalog.CodeOf(err, "") != taskcatalog.CodePathRefused || !strings.Contains(err.Error(), "kubeletconfiguration0+strategic.yaml") || len(k.ran) > 0 {
+		t.Errorf("%v, ran %q", err, k.ran)
+	}
+	tokenless(t, "a patch that somebody left", dir)
+}
+
 func TestAJoinOfKubernetesIsRefused(t *testing.T) {
 	needsRoot(t)
 	for name, row := range map[string]struct {

@@ -49,10 +49,14 @@ func (a *API) setArtifactSigner(ctx context.Context, in *setArtifactSignerInput)
 	if s.Reason, err = a.reasonFor(ctx, in.Body.Reason, "artifact_signer.set", "signer/"+s.Name, "set artifact signer "+s.Name); err != nil {
 		return nil, err
 	}
-	if s, err = a.c.DB.PutArtifactSigner(ctx, callerOf(ctx).actor(), s); err != nil {
+	kept, err := a.c.Operations.SetArtifactSigner(ctx, callerOf(ctx).actor(), s)
+	if no := broker.AsError(err); err != nil && no.Kind == broker.Refused {
+		a.auditDenial(ctx, "artifact_signer.set", "signer/"+s.Name, "", no)
+	}
+	if err != nil {
 		return nil, err
 	}
-	out := artifactSigner(s)
+	out := artifactSigner(kept)
 	return &out, nil
 }
 

@@ -45,15 +45,34 @@ func (t *tx) artifactSigner(ctx context.Context, name string) (broker.ArtifactSi
 	return s, err
 }
 
-// PutArtifactSigner sets a signer, audited, in place of the former one of the name. Code:
-// too_many_artifact_signers.
-func (db *DB) PutArtifactSigner(ctx context.Context, actor broker.Actor, s broker.ArtifactSigner) (kept broker.ArtifactSigner, err error) {
+// otherSigners are all signers but the named one. All stay locked: two removals at the same moment would each count
+// on the other's signer.
+func (t *tx) otherSigners(ctx context.Context, name string) ([]broker.ArtifactSigner, error) {
+	all, err := sqlkit.Collect(ctx, t, scanSigner, `SELECT `+signerColumns+` FROM artifact_signers ORDER BY name`+t.ForUpdate())
+	return slices.DeleteFunc(all, func(s broker.ArtifactSigner) bool { return s.Name == name }), err
+}
+
+// PutArtifactSigner sets a signer, audited, in place of the former one of the name. If the former one is of another
+// source, judge decides on its removal from there, with the new one among the rest. Codes:
+// too_many_artifact_signers, and those of judge.
+func (db *DB) PutArtifactSigner(
+	ctx context.Context, actor broker.Actor, s broker.ArtifactSigner, judge func(context.Context, SignerRemoval) error,
+) (kept broker.ArtifactSigner, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
 		e := broker.AuditEntry{Actor: actor.Name, Action: "artifact_signer.set", Subject: "signer/" + s.Name, Reason: s.Reason}
+		rest, err := t.otherSigners(ctx, s.Name)
+		if err != nil {
+			return err
+		}
 		had, err := t.artifactSigner(ctx, s.Name)
 		switch {
 		case err == nil:
 			e.Before = signerAudit(had)
+			if had.Source != s.Source {
+				if err := judge(ctx, SignerRemoval{Signer: had, Rest: append(rest, s), t: t}); err != nil {
+					return err
+				}
+			}
 		case broker.AsError(err).Kind != broker.NotFound:
 			return err
 		default:
@@ -83,7 +102,7 @@ func (db *DB) PutArtifactSigner(ctx context.Context, actor broker.Actor, s broke
 	return kept, err
 }
 
-// SignerRemoval is what the removal of a signer is judged by, in the transaction that removes it.
+// SignerRemoval is what the removal of a signer from its source is judged by, in the transaction that removes it.
 type SignerRemoval struct {
 	Signer broker.ArtifactSigner
 	Rest   []broker.ArtifactSigner // the other signers: none of them is removed or changed meanwhile
@@ -106,15 +125,13 @@ func (db *DB) RemoveArtifactSigner(
 	ctx context.Context, actor broker.Actor, name, reason string, judge func(context.Context, SignerRemoval) error,
 ) (had broker.ArtifactSigner, err error) {
 	err = db.write(ctx, func(ctx context.Context, t *tx) error {
-		// All signers stay locked: two removals at the same moment would each count on the other's signer.
-		rest, err := sqlkit.Collect(ctx, t, scanSigner, `SELECT `+signerColumns+` FROM artifact_signers ORDER BY name`+t.ForUpdate())
+		rest, err := t.otherSigners(ctx, name)
 		if err != nil {
 			return err
 		}
 		if had, err = t.artifactSigner(ctx, name); err != nil {
 			return err
 		}
-		rest = slices.DeleteFunc(rest, func(s broker.ArtifactSigner) bool { return s.Name == name })
 		if err := judge(ctx, SignerRemoval{Signer: had, Rest: rest, t: t}); err != nil {
 			return err
 		}

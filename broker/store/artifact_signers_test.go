@@ -19,13 +19,13 @@ func TestANameHasOneArtifactSigner(t *testing.T) {
 		s := broker.ArtifactSigner{
 			Name: "team", Source: "oci:r.example", Issuer: "https://login.example", Subject: "a", SubjectPattern: "b", TrustedRoot: "{}", Key: "k", Reason: "first",
 		}
-		first := must(db.PutArtifactSigner(ctx, admin, s))(t)
+		first := must(db.PutArtifactSigner(ctx, admin, s, permitted))(t)
 		if first.SetBy != "ada" || !first.SetAt.Equal(clock.Now()) || first.Trust() != s.Trust() {
 			t.Errorf("%+v", first)
 		}
 		s.Key, s.Reason = "k2", "turned"
-		second := must(db.PutArtifactSigner(ctx, admin, s))(t)
-		must(db.PutArtifactSigner(ctx, admin, broker.ArtifactSigner{Name: "corp"}))(t)
+		second := must(db.PutArtifactSigner(ctx, admin, s, permitted))(t)
+		must(db.PutArtifactSigner(ctx, admin, broker.ArtifactSigner{Name: "corp"}, permitted))(t)
 		if got := must(db.ArtifactSigners(ctx))(t); len(got) != 2 || got[1] != second || second.Key != "k2" {
 			t.Errorf("%+v", got)
 		}
@@ -37,20 +37,20 @@ func TestANameHasOneArtifactSigner(t *testing.T) {
 			t.Errorf("%+v", rows)
 		}
 		for i := range 63 {
-			must(db.PutArtifactSigner(ctx, admin, broker.ArtifactSigner{Name: fmt.Sprintf("s%d", i)}))(t)
+			must(db.PutArtifactSigner(ctx, admin, broker.ArtifactSigner{Name: fmt.Sprintf("s%d", i)}, permitted))(t)
 		}
-		_, err = db.PutArtifactSigner(ctx, admin, broker.ArtifactSigner{Name: "more"})
+		_, err = db.PutArtifactSigner(ctx, admin, broker.ArtifactSigner{Name: "more"}, permitted)
 		refused(t, err, "too_many_artifact_signers")
-		must(db.PutArtifactSigner(ctx, admin, broker.ArtifactSigner{Name: "corp", Reason: "again"}))(t)
+		must(db.PutArtifactSigner(ctx, admin, broker.ArtifactSigner{Name: "corp", Reason: "again"}, permitted))(t)
 	})
 }
 
 // What looks at operations every few seconds reads no trusted root, of which each has up to 64 KiB.
 func TestSignersAreReadInShort(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
-		team := must(db.PutArtifactSigner(ctx, admin, broker.ArtifactSigner{Name: "team", Source: "oci:r.example/m", Key: "k", TrustedRoot: "{}"}))(t)
-		must(db.PutArtifactSigner(ctx, admin, broker.ArtifactSigner{Name: "corp", Source: "oci:r.example", Key: "k"}))(t)
-		corp := must(db.PutArtifactSigner(ctx, admin, broker.ArtifactSigner{Name: "corp", Source: "oci:r.example", Key: "turned"}))(t)
+		team := must(db.PutArtifactSigner(ctx, admin, broker.ArtifactSigner{Name: "team", Source: "oci:r.example/m", Key: "k", TrustedRoot: "{}"}, permitted))(t)
+		must(db.PutArtifactSigner(ctx, admin, broker.ArtifactSigner{Name: "corp", Source: "oci:r.example", Key: "k"}, permitted))(t)
+		corp := must(db.PutArtifactSigner(ctx, admin, broker.ArtifactSigner{Name: "corp", Source: "oci:r.example", Key: "turned"}, permitted))(t)
 		for _, column := range []string{"trusted_root", "public_key"} {
 			ok(t, store.Exec(ctx, db, `ALTER TABLE artifact_signers DROP COLUMN `+column))
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/operation/definition"
 	"github.com/hostler/hostler/broker/signature"
+	"github.com/hostler/hostler/broker/store"
 	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -92,9 +93,11 @@ func (s *site) onPull(change ...string) (Order, *judge) {
 	return w, j
 }
 
+func unjudged(context.Context, store.SignerRemoval) error { return nil }
+
 func (s *site) signer(name, source, key string) broker.ArtifactSigner {
 	s.Helper()
-	kept, err := s.db.PutArtifactSigner(s.Context(), ada, broker.ArtifactSigner{Name: name, Source: source, Key: key, Reason: "test"})
+	kept, err := s.db.PutArtifactSigner(s.Context(), ada, broker.ArtifactSigner{Name: name, Source: source, Key: key, Reason: "test"}, unjudged)
 	s.ok(err)
 	return kept
 }
@@ -103,7 +106,7 @@ func (s *site) signer(name, source, key string) broker.ArtifactSigner {
 func (s *site) renewed(by broker.ArtifactSigner, root string) {
 	s.Helper()
 	by.TrustedRoot = root
-	_, err := s.db.PutArtifactSigner(s.Context(), ada, by)
+	_, err := s.db.PutArtifactSigner(s.Context(), ada, by, unjudged)
 	s.ok(err)
 }
 

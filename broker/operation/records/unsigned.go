@@ -24,13 +24,22 @@ func (r *Records) RemoveArtifactSigner(
 		if allowUnsigned {
 			return nil
 		}
-		return needed(ctx, of)
+		return needed(ctx, of, "remove artifact signer "+name, "confirm with --allow-unsigned")
 	})
 }
 
-// needed refuses the removal of the last signer of a source from which something could then be brought unsigned.
-func needed(ctx context.Context, of store.SignerRemoval) error {
-	name, source := of.Signer.Name, of.Signer.Source
+// SetArtifactSigner sets a signer in place of the former one of the name. The former one is not taken from another
+// source where RemoveArtifactSigner would refuse it. Codes: artifact_signer_last, too_many_artifact_signers.
+func (r *Records) SetArtifactSigner(ctx context.Context, by broker.Actor, s broker.ArtifactSigner) (broker.ArtifactSigner, error) {
+	return r.DB.PutArtifactSigner(ctx, by, s, func(ctx context.Context, of store.SignerRemoval) error {
+		return needed(ctx, of, "move artifact signer "+s.Name+" to "+s.Source, "give the new signer another name")
+	})
+}
+
+// needed refuses the removal of the last signer of a source from which something could then be brought unsigned. what and
+// instead are words of the error: what is refused, and what to do instead.
+func needed(ctx context.Context, of store.SignerRemoval, what, instead string) error {
+	source := of.Signer.Source
 	if len(broker.ArtifactSignersOf(of.Rest, source)) > 0 {
 		return nil
 	}
@@ -43,9 +52,9 @@ func needed(ctx context.Context, of store.SignerRemoval) error {
 		unsigned, more = unsigned[:mostUnsignedNamed], ", and more"
 	}
 	return broker.Errorf(broker.Refused, "artifact_signer_last",
-		"cannot remove artifact signer %s: it is the last of %s, and these operations could then bring artifacts from there without a signature, "+
+		"cannot %s: it is the last of %s, and these operations could then bring artifacts from there without a signature, "+
 			"where no policy of an organisation or project requires one: %s%s (set another signer, or require signatures by the global policy; "+
-			"or confirm with --allow-unsigned)", name, source, strings.Join(unsigned, ", "), more)
+			"or %s)", what, source, strings.Join(unsigned, ", "), more, instead)
 }
 
 // unsignedOf are the definitions that may run, bring artifacts from a signer's source, and need a signature neither by

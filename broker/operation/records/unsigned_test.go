@@ -18,7 +18,7 @@ func TestTheLastSignerOfASourceIsNotRemovedUnawares(t *testing.T) {
 		check := func() error { // it removes nothing
 			t.Helper()
 			_, err := s.db.RemoveArtifactSigner(s.Context(), ada, "team", "over", func(ctx context.Context, of store.SignerRemoval) error {
-				return cmp.Or(needed(ctx, of), taken)
+				return cmp.Or(needed(ctx, of, "remove artifact signer team", "confirm with --allow-unsigned"), taken)
 			})
 			if errors.Is(err, taken) {
 				return nil
@@ -45,6 +45,27 @@ func TestTheLastSignerOfASourceIsNotRemovedUnawares(t *testing.T) {
 		s.says(check(), "artifact_signer_last")
 		s.requires(broker.Place{})
 		s.ok(check())
+	})
+}
+
+// Whoever sets the signer anew for another source takes it from the one it had.
+func TestTheLastSignerOfASourceIsNotMovedUnawares(t *testing.T) {
+	each(t, func(s *site) {
+		s.shipPull()
+		s.signer("team", "oci:registry.example/models", "k1")
+		moved := func(name, source string) error {
+			_, err := s.records.SetArtifactSigner(s.Context(), ada, broker.ArtifactSigner{Name: name, Source: source, Key: "k2", Reason: "moved"})
+			return err
+		}
+		s.says(moved("team", "oci:elsewhere.example"), "artifact_signer_last", "oci:registry.example/models", "demo.pull@v1", "another name")
+		s.ok(moved("team", "oci:registry.example/models")) // another key
+		s.ok(moved("team", "oci:registry.example"))        // covers the former source
+		s.says(moved("team", "oci:registry.example/models/llama"), "artifact_signer_last")
+		s.ok(moved("other", "oci:registry.example"))
+		s.ok(moved("team", "oci:elsewhere.example"))
+		s.says(moved("other", "oci:elsewhere.example"), "artifact_signer_last")
+		s.requires(broker.Place{})
+		s.ok(moved("other", "oci:elsewhere.example"))
 	})
 }
 
