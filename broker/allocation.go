@@ -41,6 +41,9 @@ const AllocationBeginOperation = "begin_operation_failed"
 // the end did not end well.
 const AllocationEndOperation = "end_operation_failed"
 
+// AllocationEndPassed is the code of a release that goes on, by the site's policy, without that operation.
+const AllocationEndPassed = "end_operation_passed"
+
 // Failure describes a failure to the tenant, with the next action. Empty: nothing failed.
 func (a Allocation) Failure() string {
 	switch {
@@ -52,6 +55,8 @@ func (a Allocation) Failure() string {
 		return "the operation that runs when an allocation begins did not end well, and the allocation holds no node (hostler operation list shows it; ask again, and if that fails too, tell the platform's operators the id and the code)"
 	case a.Status == AllocationFailed:
 		return "the nodes could not be made ready, and the allocation holds none (ask again; if that fails too, tell the platform's operators the id and the code)"
+	case a.Status == AllocationReleaseFailed && a.Code == AllocationEndOperation && !a.GoesOnAt.IsZero():
+		return "the operation that runs when an allocation ends did not end well, so the accounts stay until " + a.GoesOnAt.UTC().Format(time.RFC3339) + ", when the release goes on without it, and the allocation still counts against the quota (hostler operation list shows it; release the allocation again, which tries it again)"
 	case a.Status == AllocationReleaseFailed && a.Code == AllocationEndOperation:
 		return "the operation that runs when an allocation ends did not end well, so the accounts stay, and the allocation still counts against the quota (hostler operation list shows it; release the allocation again, which tries it again; if that fails too, tell the platform's operators the id and the code)"
 	case a.Status == AllocationReleaseFailed:
@@ -65,7 +70,7 @@ type AllocationOwner string
 
 // The owners.
 const (
-	AllocationWorker  AllocationOwner = "worker"  // the run that provisions or releases
+	AllocationWorker  AllocationOwner = "worker"  // the run that provisions or releases, and the policy that passes over an operation of the end
 	AllocationUser    AllocationOwner = "user"    // a member of the project
 	AllocationBilling AllocationOwner = "billing" // the end of a credit or a quota
 	AllocationAdmin   AllocationOwner = "admin"   // a platform admin
@@ -100,6 +105,9 @@ type Allocation struct {
 	NodeIDs   []string // the claimed nodes, by id; the claims end with the allocation
 	// Forced: a platform admin forced the present release, which goes on without the operation of its end.
 	Forced bool
+	// GoesOnAt is when a failed release goes on by itself, without the operation of its end; zero: it waits for a person.
+	// PassedAt is when it did; zero: it did not.
+	GoesOnAt, PassedAt time.Time
 	// Code says why the allocation failed or its release failed; the tenant may see it. Empty: no
 	// failure.
 	Code           string
@@ -123,7 +131,7 @@ var allocationTransitions = map[allocationEdge][]AllocationOwner{
 	{AllocationActive, AllocationReleasing}:        {AllocationUser, AllocationBilling, AllocationAdmin},
 	{AllocationReleasing, AllocationReleased}:      {AllocationWorker},
 	{AllocationReleasing, AllocationReleaseFailed}: {AllocationWorker},
-	{AllocationReleaseFailed, AllocationReleasing}: {AllocationUser, AllocationAdmin},
+	{AllocationReleaseFailed, AllocationReleasing}: {AllocationUser, AllocationAdmin, AllocationWorker},
 }
 
 // waitFor is the next action where a transition is refused that a later status permits.
@@ -145,6 +153,9 @@ func TransitionAllocation(a Allocation, to AllocationStatus, by AllocationOwner)
 	case !slices.Contains(owners, by):
 		return Errorf(Refused, "transition_refused", "cannot move allocation %s from %s to %s: %s does not own that transition", a.ID,
 			a.Status, to, by)
+	case a.Status == AllocationReleaseFailed && by == AllocationWorker && a.Code != AllocationEndOperation:
+		return Errorf(Refused, "transition_refused", "cannot move allocation %s from %s to %s: it waits for a person, because of %s", a.ID,
+			a.Status, to, a.Code)
 	case to == AllocationReleased && len(a.CertificateIDs) < max(a.Nodes, 1):
 		return Errorf(Refused, "certificate_missing",
 			"cannot release allocation %s: there are %d certificates for its %d nodes (turn each node over first)", a.ID,
@@ -169,7 +180,7 @@ func (a *Allocation) Reach(to AllocationStatus, at time.Time) {
 		if a.ReleasingAt.IsZero() { // a retry goes on with the same release
 			a.ReleasingAt = at
 		}
-		a.Code = ""
+		a.Code, a.GoesOnAt = "", time.Time{}
 	case AllocationReleased:
 		a.ReleasedAt = at
 	case AllocationFailed:

@@ -62,6 +62,7 @@ var forms = map[string]form{
 	"interface":    {"such as eno8303", ifaceForm.MatchString},
 	"bundle":       {"URL@sha256:DIGEST", bundleForm.MatchString},
 	"interval":     {"1m to 24h, such as 15m or 1h 30min", func(s string) bool { _, err := SyncInterval(s); return err == nil }},
+	"passing":      {Never + ", or 10m to 720h, such as 2h", passingForm},
 	"retries":      {fmt.Sprintf("0 to %d for each stage", mostRetries), nil},
 	"skus":         {"ids of SKUs", SKUForm.MatchString},
 	"tenants":      {"ids of projects and organisations", tenantIDForm.MatchString},

@@ -1,5 +1,7 @@
 package broker
 
+import "time"
+
 // Policy holds the settings of a profile: the knobs of onboarding, reimage and decommission, in
 // groups by what the knobs steer. The JSON form of a policy is flat.
 //
@@ -12,6 +14,7 @@ type Policy struct {
 	ModePolicy      `title:"Mode of a turnover after a tenant"`
 	PlacementPolicy `title:"Placement of allocations"`
 	ProvisionPolicy `title:"Provision for a tenant"`
+	ReleasePolicy   `title:"Release of an allocation"`
 }
 
 // MachinePolicy is the part of a policy that an onboarding or a reimage copies when it starts. A new
@@ -163,6 +166,46 @@ type PlacementPolicy struct {
 // ProvisionPolicy steers what follows when a node cannot be provisioned.
 type ProvisionPolicy struct {
 	ProvisionFailuresToHold int `json:"provision_failures_to_hold" unit:"failures" default:"2" minimum:"1" maximum:"100" doc:"Failures in a row to provision a node, because of the node, from which the node is handed to nobody until a person activates it."`
+}
+
+// ReleasePolicy steers a release that cannot go on.
+type ReleasePolicy struct {
+	EndOperationPassAfter string `json:"end_operation_pass_after" unit:"time" default:"2h" maxLength:"32" accepts:"passing" doc:"Time since the begin of a release after which it goes on without the operation that the SKU names for the end, if that did not end well. The nodes are then reimaged where MAAS has them. never: it waits for a person. Counts in the site's default profile."`
+}
+
+// Never is the value of a time that never comes.
+const Never = "never"
+
+// The bounds of end_operation_pass_after.
+const (
+	leastPassing = 10 * time.Minute
+	mostPassing  = 30 * 24 * time.Hour
+)
+
+// passingForm reports whether a text is a value of end_operation_pass_after.
+func passingForm(text string) bool {
+	if text == Never {
+		return true
+	}
+	d, err := time.ParseDuration(text)
+	return err == nil && d >= leastPassing && d <= mostPassing
+}
+
+// PassesAt is when a release that began at a time goes on without the operation of its end, if that did not end well; zero:
+// never. A value that cannot be read, such as the empty one of an older profile, is the default's.
+func (p ReleasePolicy) PassesAt(begun time.Time) time.Time {
+	text := p.EndOperationPassAfter
+	if !passingForm(text) {
+		text = DefaultPolicy().EndOperationPassAfter
+	}
+	if text == Never {
+		return time.Time{}
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return time.Time{}
+	}
+	return begun.Add(d)
 }
 
 // defaultRetries is the default of stage_retries, which a tag cannot hold.

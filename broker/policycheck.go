@@ -46,6 +46,7 @@ func (p Policy) completed() Policy {
 		p.SilentReimagesAtOnce = own
 	}
 	p.AcceptEraseDowngrade = cmp.Or(p.AcceptEraseDowngrade, "never")
+	p.EndOperationPassAfter = cmp.Or(p.EndOperationPassAfter, DefaultPolicy().EndOperationPassAfter)
 	return p
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
@@ -247,6 +248,7 @@ func allocationResource(of broker.Allocation) api.Allocation {
 		Code: of.Code, Message: of.Failure(), CertificateIDs: of.CertificateIDs, EndsAt: timeOrNull(of.EndsAt), RequestedAt: of.RequestedAt,
 		ProvisioningAt: timeOrNull(of.ProvisioningAt), ActiveAt: timeOrNull(of.ActiveAt), ReleasingAt: timeOrNull(of.ReleasingAt),
 		ReleasedAt: timeOrNull(of.ReleasedAt), FailedAt: timeOrNull(of.FailedAt), ReleaseFailedAt: timeOrNull(of.ReleaseFailedAt),
+		GoesOnAt: timeOrNull(of.GoesOnAt), PassedAt: timeOrNull(of.PassedAt),
 	}
 }
 
@@ -267,10 +269,15 @@ func (a *API) waitingReleases(ctx context.Context, out *api.Status, sites []stri
 func (a *API) failedReleases(ctx context.Context, out *api.Status, sites []string) error {
 	all, err := a.c.DB.FailedReleases(ctx, sites)
 	for _, f := range all {
+		goOn := ""
+		if f.GoOn > 0 {
+			goOn = fmt.Sprintf("; %d of them go on by themselves without the operation of their end, the first at %s", f.GoOn,
+				f.Next.UTC().Format(time.RFC3339))
+		}
 		out.Alerts = append(out.Alerts, api.Alert{
 			Code: "release_failed", Since: f.Since,
-			Message: fmt.Sprintf("site %s: %d allocations hold their nodes, because their release failed (hostler allocation list --status release_failed; repair what stopped the turnovers, see hostler run list; then hostler allocation force-release ID)",
-				cmp.Or(f.Site, "none"), f.Allocations),
+			Message: fmt.Sprintf("site %s: %d allocations hold their nodes, because their release failed%s (hostler allocation list --status release_failed; repair what stopped the turnovers or the operations of the end, see hostler run list; then hostler allocation force-release ID)",
+				cmp.Or(f.Site, "none"), f.Allocations, goOn),
 		})
 	}
 	return err

@@ -14,14 +14,15 @@ func (c *Chains) runBegin(ctx context.Context, r *run, a broker.Allocation) erro
 }
 
 // runEnd has the operation run that the SKU or the project names for the end of an allocation: before the account ends
-// on any node, so not beside a turnover. A release that is tried again tries a failed operation again.
+// on any node, so not beside a turnover. A release that is tried again tries a failed operation again, unless the policy has
+// passed it over.
 func (c *Chains) runEnd(ctx context.Context, r *run, a broker.Allocation) error {
 	kept, err := c.kept(ctx, r, a)
 	if err != nil {
 		return err
 	}
 	wish := Wish{}
-	if len(kept) == len(r.State.NodeIDs) {
+	if len(kept) == len(r.State.NodeIDs) && a.PassedAt.IsZero() {
 		wish = Wish{Begin: true, Again: r.RequestedAt}
 	}
 	return c.runBound(ctx, r, a, broker.TriggerEnd, wish)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -105,7 +106,7 @@ func (c *Chains) turnNodeOver(ctx context.Context, r *run, a broker.Allocation, 
 		return chain.Fail(unmet, "the turnover of node %s ended, and the node is not proven clean (hostler node show %s)", nodeID, nodeID).
 			With("turnover_ended", map[string]any{"node_id": nodeID})
 	case holder == nil:
-		if err := c.beginTurnover(ctx, r, a, nodeID, "allocation "+a.ID+" is released"); err != nil {
+		if err := c.beginTurnover(ctx, r, a, nodeID, causeOf(a)); err != nil {
 			return err
 		}
 		return chain.Again(soon, "the turnover of node %s begins", nodeID)
@@ -126,6 +127,16 @@ func (c *Chains) turnNodeOver(ctx context.Context, r *run, a broker.Allocation, 
 	}
 	r.State.follow(holder.ID)
 	return chain.Again(soon, "run %s of node %s was resumed", holder.ID, nodeID)
+}
+
+// causeOf is why the nodes of a released allocation are turned over. The certificates have it.
+func causeOf(a broker.Allocation) string {
+	cause := "allocation " + a.ID + " is released"
+	if !a.PassedAt.IsZero() {
+		cause += "; the operation of its end did not end well, and was passed over by policy (end_operation_pass_after) at " +
+			a.PassedAt.UTC().Format(time.RFC3339)
+	}
+	return cause
 }
 
 // mayResume reports whether a release may let a stopped run go on: a turnover that leads back into

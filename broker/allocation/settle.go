@@ -55,7 +55,7 @@ func (c *Chains) settled(ctx context.Context, r *run, a broker.Allocation, t bro
 }
 
 // settleEnd holds the order of a release: what the SKU names for the end ends well before the account ends. A person lets
-// the release go on without it by force. A node that is reimaged needs neither. The operation that a project names is its
+// the release go on without it by force, and so does the site's policy after a time. A node that is reimaged needs neither. The operation that a project names is its
 // own matter: it keeps no node from the platform.
 func (c *Chains) settleEnd(ctx context.Context, r *run, a broker.Allocation) error {
 	kept, err := c.kept(ctx, r, a)
@@ -68,7 +68,7 @@ func (c *Chains) settleEnd(ctx context.Context, r *run, a broker.Allocation) err
 	}
 	unended := slices.DeleteFunc(left.Failed, func(id string) bool { return !slices.Contains(kept, id) })
 	switch {
-	case left.Required && len(unended) > 0 && !a.Forced:
+	case left.Required && len(unended) > 0 && !a.Forced && a.PassedAt.IsZero():
 		what := "it could not begin"
 		if o := left.Operation; o != nil {
 			what = "operation " + o.ID + " (" + o.Operation + ") is " + string(o.Status) + " " + o.Code
@@ -76,6 +76,9 @@ func (c *Chains) settleEnd(ctx context.Context, r *run, a broker.Allocation) err
 		return chain.Fail(unmet, "what the SKU names for the end of an allocation must end well before the accounts end, and on %s it did not: %s "+
 			"(repair it and release allocation %s again, which tries it again; hostler allocation force-release goes on without it)",
 			strings.Join(unended, ", "), what, a.ID).With(CodeEndOperation, map[string]any{"node_ids": unended})
+	case left.Required && len(unended) > 0 && !a.Forced:
+		r.Note(map[string]any{"node_ids": unended}, "the operation of the end did not end well on %s, and was passed over by policy (end_operation_pass_after): "+
+			"each node of the allocation is reimaged where MAAS has its machine", strings.Join(unended, ", "))
 	case len(r.State.Unended) > 0:
 		r.Note(map[string]any{"node_ids": r.State.Unended}, "the end of operation %s on %s is unknown after %s: the node is reimaged, which ends it in any case",
 			left.Operation.ID, strings.Join(r.State.Unended, ", "), silence)

@@ -62,6 +62,25 @@ func TestARevokeNeedsTheOperationOfTheSKU(t *testing.T) {
 	}
 }
 
+// What the policy passes over is not tried once more, and the account ends.
+func TestAPassedEndIsNotTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.required = true
+	a := w.ask("alc-1", 2)
+	w.settle()
+	w.bound[broker.TriggerEnd] = broker.OperationFailed
+	w.move("alc-1", broker.AllocationReleasing, broker.AllocationUser)
+	w.settle()
+	w.stands("alc-1", broker.AllocationReleaseFailed, "end_operation_failed")
+	a.PassedAt = w.clock.Now()
+	w.move("alc-1", broker.AllocationReleasing, broker.AllocationWorker)
+	w.settle()
+	w.stands("alc-1", broker.AllocationReleased, "")
+	if got := w.operated(); got != "op-1-end#1 op-1-end failed allocation.revoke_user allocation.revoke_user turnover turnover" {
+		t.Errorf("it went %s", got)
+	}
+}
+
 // A node on which an operation may still run is not cleaned in place: after five minutes it is reimaged. The other nodes
 // are not.
 func TestANodeIsReimagedWhereAnOperationMayStillRun(t *testing.T) {

@@ -28,6 +28,8 @@ type Allocation struct {
 	ReleasedAt      *time.Time `json:"released_at" doc:"when the status was reached; null: never"`
 	FailedAt        *time.Time `json:"failed_at" doc:"when the status was reached; null: never"`
 	ReleaseFailedAt *time.Time `json:"release_failed_at" doc:"when the status was last reached; null: never"`
+	GoesOnAt        *time.Time `json:"goes_on_at" doc:"when a failed release goes on by itself, without the operation of its end (end_operation_pass_after of the site's default profile); null: it does not"`
+	PassedAt        *time.Time `json:"end_operation_passed_at" doc:"when the release went on without the operation of its end, which did not end well; null: never"`
 }
 
 // AllocationKey is an SSH key of an allocation.
@@ -77,7 +79,7 @@ type AllocationTimelineEvent struct {
 	At     time.Time `json:"at"`
 	Status string    `json:"status"`
 	By     string    `json:"by" doc:"the tenant's token or person; empty: the platform"`
-	Code   string    `json:"code" doc:"of a failure; empty: nothing failed"`
+	Code   string    `json:"code" doc:"of a failure, or end_operation_passed: the release goes on without the operation of its end; empty: nothing failed"`
 }
 
 // AllocationCertificateList is the list of the certificates of the turnovers that ended an allocation,

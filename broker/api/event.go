@@ -36,7 +36,7 @@ type ProjectEventData struct {
 	SKU            string   `json:"sku"`
 	Nodes          int      `json:"nodes" doc:"number of whole nodes; 0: GPUs of one node"`
 	GPUs           int      `json:"gpus" doc:"number of GPUs of one node; 0: whole nodes"`
-	Code           string   `json:"code" doc:"why the allocation or its release failed; empty: no failure"`
+	Code           string   `json:"code" doc:"why the allocation or its release failed, or end_operation_passed (the release goes on without the operation of its end); empty: no failure"`
 	CertificateIDs []string `json:"certificate_ids" doc:"ids of the certificates that end a released allocation"`
 }
 

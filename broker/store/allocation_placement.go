@@ -120,7 +120,7 @@ func (t *tx) createAllocation(ctx context.Context, actor broker.Actor, n NewAllo
 // insertAllocation writes an allocation with its claims. Code: allocation_exists.
 func (t *tx) insertAllocation(ctx context.Context, a broker.Allocation) error {
 	rows, err := sqlkit.Changed(t.ExecContext(ctx, `INSERT INTO tenant_allocations (`+allocationColumns+`)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, '', '[]', $12, 0, 0, 0, 0, 0, 0, FALSE) ON CONFLICT (id) DO NOTHING`,
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, '', '[]', $12, 0, 0, 0, 0, 0, 0, FALSE, 0, 0) ON CONFLICT (id) DO NOTHING`,
 		a.ID, a.ProjectID, string(a.Status), a.SKU, a.Nodes, a.GPUs, a.Site, a.Image, sqlkit.JSON(a.KeyIDs), sqlkit.Micros(a.EndsAt),
 		sqlkit.JSON(a.Labels), sqlkit.Micros(a.RequestedAt)))
 	if err != nil {

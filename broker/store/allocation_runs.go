@@ -47,12 +47,48 @@ func (db *DB) AllocationsPastEnd(ctx context.Context, most int) ([]string, error
 		sqlkit.Micros(db.Now()), most)
 }
 
+// AllocationsKeptByEnd returns allocations whose release stopped because the operation of their end did not end well, by id,
+// after one: a page.
+func (db *DB) AllocationsKeptByEnd(ctx context.Context, after string, most int) ([]broker.Allocation, error) {
+	// The last term has the words of the index tenant_allocations_live.
+	all, err := sqlkit.Collect(ctx, db.reader(), scanAllocation, `SELECT `+allocationColumns+` FROM tenant_allocations
+		WHERE status = 'release_failed' AND code = $1 AND id > $2 AND status NOT IN ('released', 'failed') ORDER BY id LIMIT $3`,
+		broker.AllocationEndOperation, after, most)
+	if err != nil {
+		return nil, err
+	}
+	return all, db.addClaims(ctx, all)
+}
+
+// SetGoesOn notes when a release that stopped because of the operation of its end goes on by itself; zero: never. A
+// release that goes on already stays as it is.
+func (db *DB) SetGoesOn(ctx context.Context, id string, at time.Time) error {
+	return db.write(ctx, func(ctx context.Context, t *tx) error {
+		_, err := t.ExecContext(ctx, `UPDATE tenant_allocations SET goes_on_at = $1 WHERE id = $2 AND status = 'release_failed' AND code = $3`,
+			sqlkit.Micros(at), id, broker.AllocationEndOperation)
+		return err
+	})
+}
+
+// PassedReleases are those of the allocations whose release goes on, by policy, without the operation of its end.
+func (db *DB) PassedReleases(ctx context.Context, ids []string) ([]string, error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	w := sqlkit.Where{Terms: []string{"passed_at > 0"}}
+	sqlkit.In(&w, "id", ids)
+	return sqlkit.Collect(ctx, db.reader(), scanText, `SELECT id FROM tenant_allocations`+w.String()+` ORDER BY id`, w.Args...)
+}
+
 // FailedReleases are allocations of a site whose release failed. They hold their nodes until somebody
 // goes on.
 type FailedReleases struct {
 	Site        string // empty: none
 	Allocations int
 	Since       time.Time // when the first of them failed
+	// GoOn counts those that go on by themselves, without the operation of their end, and Next is when the first of them does.
+	GoOn int
+	Next time.Time
 }
 
 // FailedReleases counts, by site (nil: all), the allocations whose release failed.
@@ -61,8 +97,9 @@ func (db *DB) FailedReleases(ctx context.Context, sites []string) ([]FailedRelea
 	w := sqlkit.Where{Terms: []string{"status = 'release_failed'", "status NOT IN ('released', 'failed')"}}
 	sqlkit.In(&w, "site", sites)
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (f FailedReleases, err error) {
-		return f, row.Scan(&f.Site, &f.Allocations, sqlkit.ScanMicros(&f.Since))
-	}, `SELECT site, COUNT(*), MIN(release_failed_at) FROM tenant_allocations`+w.String()+` GROUP BY site ORDER BY site`, w.Args...)
+		return f, row.Scan(&f.Site, &f.Allocations, sqlkit.ScanMicros(&f.Since), &f.GoOn, sqlkit.ScanMicros(&f.Next))
+	}, `SELECT site, COUNT(*), MIN(release_failed_at), COALESCE(SUM(CASE WHEN goes_on_at > 0 THEN 1 ELSE 0 END), 0),
+		COALESCE(MIN(CASE WHEN goes_on_at > 0 THEN goes_on_at END), 0) FROM tenant_allocations`+w.String()+` GROUP BY site ORDER BY site`, w.Args...)
 }
 
 // AllocationKeys returns the public keys of an allocation, a line each, in the order of its key ids.

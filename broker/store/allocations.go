@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/chain"
@@ -30,14 +31,14 @@ var allocationEvents = map[broker.AllocationStatus]string{
 
 const allocationColumns = `id, project_id, status, sku, nodes, gpus, site, image, key_ids, ends_at, labels, code, certificate_ids,
 	requested_at, provisioning_at, active_at, releasing_at, released_at, failed_at, release_failed_at,
-	release_forced`
+	release_forced, goes_on_at, passed_at`
 
 func scanAllocation(row sqlkit.Row) (a broker.Allocation, err error) {
 	err = row.Scan(&a.ID, &a.ProjectID, &a.Status, &a.SKU, &a.Nodes, &a.GPUs, &a.Site, &a.Image, sqlkit.ScanJSON(&a.KeyIDs),
 		sqlkit.ScanMicros(&a.EndsAt), sqlkit.ScanJSON(&a.Labels), &a.Code, sqlkit.ScanJSON(&a.CertificateIDs),
 		sqlkit.ScanMicros(&a.RequestedAt), sqlkit.ScanMicros(&a.ProvisioningAt), sqlkit.ScanMicros(&a.ActiveAt),
 		sqlkit.ScanMicros(&a.ReleasingAt), sqlkit.ScanMicros(&a.ReleasedAt), sqlkit.ScanMicros(&a.FailedAt),
-		sqlkit.ScanMicros(&a.ReleaseFailedAt), &a.Forced)
+		sqlkit.ScanMicros(&a.ReleaseFailedAt), &a.Forced, sqlkit.ScanMicros(&a.GoesOnAt), sqlkit.ScanMicros(&a.PassedAt))
 	return a, err
 }
 
@@ -157,8 +158,9 @@ type AllocationChange struct {
 	By             broker.AllocationOwner
 	Force          bool // to releasing: it goes on without the operation of its end
 	Reason         string
-	Code           string   // of a failure
-	CertificateIDs []string // of the turnovers that a release ends with
+	Code           string    // of a failure
+	GoesOnAt       time.Time // of a failed release: when it goes on by itself; zero: never
+	CertificateIDs []string  // of the turnovers that a release ends with
 	CorrelationID  string
 	// Provisioned are nodes that were made ready. Faults are nodes that could not be, for reasons of
 	// their own; from HoldAfter such failures in a row on a node is held (below 1: the default).
@@ -214,7 +216,7 @@ func (t *tx) transitionAllocation(
 		CorrelationID: c.CorrelationID, Before: small("status", a.Status),
 	}
 	if c.To == broker.AllocationFailed || c.To == broker.AllocationReleaseFailed {
-		a.Code = c.Code
+		a.Code, a.GoesOnAt = c.Code, c.GoesOnAt
 	}
 	if c.To == broker.AllocationReleasing {
 		a.Forced = a.Forced || c.Force
@@ -235,12 +237,17 @@ func (t *tx) transitionAllocation(
 	} else if err != nil {
 		return a, err
 	}
-	at := t.clock()
+	at, code := t.clock(), ""
+	if before.Status == broker.AllocationReleaseFailed && c.By == broker.AllocationWorker {
+		a.PassedAt, code = at, broker.AllocationEndPassed
+	}
 	a.Reach(c.To, at)
 	if err := t.saveStatus(ctx, a); err != nil {
 		return a, err
 	}
-	if err := t.tellAllocation(ctx, a, before.Status, actor.Name, c.CorrelationID); err != nil {
+	told := a
+	told.Code = cmp.Or(a.Code, code)
+	if err := t.tellAllocation(ctx, told, before.Status, actor.Name, c.CorrelationID); err != nil {
 		return a, err
 	}
 	if err := t.countProvisions(ctx, actor, a, c); err != nil {
@@ -249,7 +256,7 @@ func (t *tx) transitionAllocation(
 	if err := t.meter(ctx, a, before.Status, c.CorrelationID); err != nil {
 		return a, err
 	}
-	e.After = small("status", a.Status, "owner", c.By, "code", a.Code, "certificates", a.CertificateIDs, "at", reachedText(at))
+	e.After = small("status", a.Status, "owner", c.By, "code", told.Code, "certificates", a.CertificateIDs, "at", reachedText(at))
 	return a, t.audit(ctx, e)
 }
 
@@ -257,9 +264,11 @@ func (t *tx) transitionAllocation(
 func (t *tx) saveStatus(ctx context.Context, a broker.Allocation) error {
 	us := sqlkit.Micros
 	if _, err := t.ExecContext(ctx, `UPDATE tenant_allocations SET status = $1, code = $2, certificate_ids = $3, provisioning_at = $4,
-		active_at = $5, releasing_at = $6, released_at = $7, failed_at = $8, release_failed_at = $9, release_forced = $10 WHERE id = $11`,
+		active_at = $5, releasing_at = $6, released_at = $7, failed_at = $8, release_failed_at = $9, release_forced = $10, goes_on_at = $11,
+		passed_at = $12 WHERE id = $13`,
 		string(a.Status), a.Code, sqlkit.JSON(a.CertificateIDs), us(a.ProvisioningAt), us(a.ActiveAt), us(a.ReleasingAt),
-		us(a.ReleasedAt), us(a.FailedAt), us(a.ReleaseFailedAt), a.Forced, a.ID); err != nil || !a.Status.Ended() {
+		us(a.ReleasedAt), us(a.FailedAt), us(a.ReleaseFailedAt), a.Forced, us(a.GoesOnAt), us(a.PassedAt),
+		a.ID); err != nil || !a.Status.Ended() {
 		return err
 	}
 	for _, node := range a.NodeIDs {

@@ -21,6 +21,8 @@ type Past struct {
 	RootSinceReimage bool
 	// Unended says what may still run on the node, and only a reimage ends; empty: nothing.
 	Unended string
+	// Passed are allocations on the node whose operation of the end did not end well, and was passed over by policy.
+	Passed []string
 }
 
 // Choice is the mode of a turnover that nobody requested.
@@ -51,6 +53,9 @@ func Choose(n broker.Node, at Place, tenants []broker.Occupant, past Past) Choic
 	}
 	fresh, rules := asksFresh(p, tenants, past), asksReimage(n, at.Policy.ModePolicy, tenants, past)
 	why := slices.Concat(fresh, rules)
+	if inMAAS { // without a machine there, the usual cleaning is all there is
+		why = append(why, passed(past)...)
+	}
 	if inMAAS && len(why) == 0 && erasesSystem(p) {
 		why = []string{"deleted files on the system's disk do not suffice (accept_system_disk)"}
 	}
@@ -59,6 +64,15 @@ func Choose(n broker.Node, at Place, tenants []broker.Occupant, past Past) Choic
 		c.Mode, c.Because = Reimage, strings.Join(why, ", ")
 	}
 	return c
+}
+
+// passed says of which allocations an operation that was to clean up did not end well. A soft reset then begins with more
+// on the node than otherwise, and a reimage does not.
+func passed(past Past) (why []string) {
+	for _, id := range past.Passed {
+		why = append(why, "the operation of the end of allocation "+id+" did not end well and was passed over by policy (end_operation_pass_after)")
+	}
+	return why
 }
 
 // asksFresh says why a certificate needs a fresh system to meet the policy; none: it does not.

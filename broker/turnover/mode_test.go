@@ -103,3 +103,18 @@ func TestARequestSaysWhyItIsAReimage(t *testing.T) {
 		t.Errorf("%+v, %v", s, err)
 	}
 }
+
+// What an operation of the end was to clean up is cleaned up by a reimage, where there can be one.
+func TestAPassedEndMakesATurnoverAReimageWhereItCanBeOne(t *testing.T) {
+	h, at := left()
+	at.Policy.AcceptSystemDisk = true
+	past := Past{Passed: []string{"alc-1"}}
+	got := Choose(h.Node, at, h.Occupants, past)
+	if got.Mode != Reimage || !got.Possible || !strings.Contains(got.Because, "the operation of the end of allocation alc-1 did not end well") {
+		t.Errorf("%+v", got)
+	}
+	h.Node.MAASSystemID = ""
+	if got := Choose(h.Node, at, h.Occupants, past); got.Mode != SoftReset || !got.Possible || got.Because != "" {
+		t.Errorf("without MAAS: %+v", got)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net/netip"
 	"strings"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -49,9 +50,13 @@ func (r *Records) Allocation(ctx context.Context, id string) (broker.Allocation,
 
 // Reach implements allocation.Records.
 func (r *Records) Reach(ctx context.Context, id string, c allocation.Change) error {
+	var goesOn time.Time
+	if c.Code == allocation.CodeEndOperation {
+		goesOn = r.goesOn(ctx, id)
+	}
 	_, err := r.DB.TransitionAllocation(ctx, broker.System, id, store.AllocationChange{
 		To: c.To, By: broker.AllocationWorker, Code: c.Code, Reason: taskcatalog.Clean(c.Reason, 500), CertificateIDs: c.CertificateIDs,
-		CorrelationID: c.RunID, Provisioned: c.Provisioned, Faults: c.Faults, HoldAfter: c.HoldAfter,
+		GoesOnAt: goesOn, CorrelationID: c.RunID, Provisioned: c.Provisioned, Faults: c.Faults, HoldAfter: c.HoldAfter,
 	})
 	return err
 }

@@ -22,8 +22,8 @@ const watchEvery = 2 * time.Second
 // mostAtOnce bounds the allocations of one look; the next look takes the next ones.
 const mostAtOnce = 200
 
-// Watch begins a run for each allocation whose status asks for one, and releases allocations whose
-// end has come. The lock of an allocation's run lets a second broker begin none. Run it in the leading
+// Watch begins a run for each allocation whose status asks for one, releases allocations whose end has come, and lets
+// releases go on that the operation of their end has kept for as long as the policy says. The lock of an allocation's run lets a second broker begin none. Run it in the leading
 // process.
 type Watch struct {
 	DB     *store.DB
@@ -50,6 +50,7 @@ func (w *Watch) look(ctx context.Context) error {
 			err = errors.Join(err, failed)
 		}
 	}
+	err = errors.Join(err, w.passEnds(ctx))
 	due, failed := w.DB.AllocationsWithoutRun(ctx, mostAtOnce)
 	err = errors.Join(err, failed)
 	for _, a := range due {
@@ -59,7 +60,7 @@ func (w *Watch) look(ctx context.Context) error {
 }
 
 func (w *Watch) begin(ctx context.Context, a broker.Allocation) error {
-	policy, err := w.policyOf(ctx, a)
+	policy, err := policyOf(ctx, w.Starts, a)
 	if err != nil { // an allocation without a run would wait with nobody told
 		w.Log.Warn("cannot read the policy of an allocation's nodes, the default policy is used", zap.String("allocation", a.ID), zap.Error(err))
 		policy = broker.DefaultPolicy()
@@ -83,11 +84,11 @@ func (w *Watch) begin(ctx context.Context, a broker.Allocation) error {
 }
 
 // policyOf is the policy in force for an allocation's nodes, which are all of one site.
-func (w *Watch) policyOf(ctx context.Context, a broker.Allocation) (broker.Policy, error) {
-	n, err := w.DB.Node(ctx, a.NodeIDs[0])
+func policyOf(ctx context.Context, starts *turnoverrecords.Starts, a broker.Allocation) (broker.Policy, error) {
+	n, err := starts.DB.Node(ctx, a.NodeIDs[0])
 	if err != nil {
 		return broker.Policy{}, err
 	}
-	at, err := w.Starts.Place(ctx, n, "")
+	at, err := starts.Place(ctx, n, "")
 	return at.Policy, err
 }

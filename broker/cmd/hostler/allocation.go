@@ -203,7 +203,8 @@ func (a *app) showAllocation(v *seenAllocation) error {
 			"keys", strings.Join(v.SSHKeyIDs, ", "), "keys not accepted", keyWords(v.RefusedKeys), "node ids", strings.Join(v.nodeIDs, ", "),
 			"certificates", strings.Join(v.CertificateIDs, ", "), "ends", ifReached(a, v.EndsAt), "requested", moment(a, v.RequestedAt),
 			"active", ifReached(a, v.ActiveAt), "releasing", ifReached(a, v.ReleasingAt), "released", ifReached(a, v.ReleasedAt),
-			"failed", ifReached(a, v.FailedAt), "release failed", ifReached(a, v.ReleaseFailedAt))
+			"failed", ifReached(a, v.FailedAt), "release failed", ifReached(a, v.ReleaseFailedAt),
+			"goes on by itself", ifReached(a, v.GoesOnAt), "end operation passed", ifReached(a, v.PassedAt))
 		if len(v.Logins) > 0 {
 			p.Title("Log in")
 			rows := [][]string{}

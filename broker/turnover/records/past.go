@@ -23,6 +23,13 @@ func (s *Starts) Past(ctx context.Context, n broker.Node, p broker.ModePolicy, t
 			return past, err
 		}
 	}
+	var allocations []string
+	for _, o := range tenants {
+		allocations = append(allocations, o.ID)
+	}
+	if past.Passed, err = s.DB.PassedReleases(ctx, allocations); err != nil {
+		return past, err
+	}
 	past.RootSinceReimage, err = s.DB.RootSinceReimage(ctx, n.ID)
 	return past, err
 }
