@@ -64,6 +64,18 @@ type Task struct {
 	Late     *LateWord // of a task that ended outcome_unknown; nil: nothing was heard
 }
 
+// MayRun reports whether the task may still run on its node: it has not ended, or the node got it and has not said that it
+// ended. The broker's own end of a task proves nothing.
+func (k Task) MayRun() bool {
+	switch {
+	case !k.Status.Ended():
+		return true
+	case k.Status == TaskSucceeded, k.Outcome != "", k.Late != nil && !k.Late.Running && k.Late.Outcome != "":
+		return false
+	}
+	return k.Attempt > 0
+}
+
 // LateWord is a node's report on a task after the broker gave up waiting for the task's end. The
 // report does not change the end, because the requester was already told.
 type LateWord struct {

@@ -19,12 +19,10 @@ func PartOf(k broker.Task) Part {
 	switch {
 	case k.Status == broker.TaskSucceeded:
 		return PartDone
-	case !k.Status.Ended():
+	case k.MayRun():
 		return PartRuns
-	case k.Outcome != "", k.Late != nil && !k.Late.Running && k.Late.Outcome != "":
-		return PartFailed
-	case k.Attempt == 0:
+	case k.Attempt == 0 && k.Outcome == "":
 		return PartUnread
 	}
-	return PartRuns
+	return PartFailed
 }

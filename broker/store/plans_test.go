@@ -57,6 +57,8 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.AllocationsWithoutRun(ctx, 10))(t)
 	must(db.AllocationsPastEnd(ctx, 10))(t)
 	must(db.AllocationsKeptByEnd(ctx, "", 10))(t)
+	must(db.UnendedOperation(ctx, n.ID))(t)
+	must(db.OperationsOn(ctx, []string{n.ID, "n-2"}))(t)
 	must(db.PassedReleases(ctx, []string{"a-1", "a-2"}))(t)
 	must(db.EffectiveOperationPolicy(ctx, broker.Place{OrganisationID: "org-1", ProjectID: "prj-1"}, "model.artifact.stage"))(t)
 	must(db.ArtifactSignerTrusts(ctx))(t)

@@ -37,6 +37,9 @@ func (c *Chains) certify(ctx context.Context, r *run) error {
 	if err := c.refuseEarlierRoot(ctx, r, clean); err != nil {
 		return err
 	}
+	if err := c.refuseUnended(ctx, r); err != nil {
+		return err
+	}
 	verdict, err := c.Nodes.Certify(ctx, clean)
 	switch {
 	case err != nil && taskcatalog.CodeOf(err, "") == "":
@@ -74,6 +77,29 @@ func (c *Chains) refuseEarlierRoot(ctx context.Context, r *run, clean *certifica
 	f := chain.Fail(short, "a tenant had root on node %s since its last reimage, and the policy asks for a reimage after root", s.NodeID).
 		With("policy_not_met", map[string]any{"shortfalls": []string{string(certificate.CodeRootNeedsFreshOS)}}).
 		Next("%s", strings.ReplaceAll("cancel this run and "+reimage, "NODE", s.NodeID))
+	if err := c.Nodes.Quarantine(ctx, s.NodeID, f.Message); err != nil {
+		return taskstage.Records(err)
+	}
+	return f
+}
+
+// codeUnended is the failure of a soft reset of a node on which an operation may still run.
+const codeUnended = "operation_unended"
+
+// refuseUnended stops a soft reset of a node on which an operation may still run: a process of it may change what was
+// cleaned, after the look. Only a fresh system ends it in any case.
+func (c *Chains) refuseUnended(ctx context.Context, r *run) error {
+	s := &r.State
+	if s.Mode != SoftReset {
+		return nil
+	}
+	operation, err := c.Nodes.UnendedOperation(ctx, s.NodeID)
+	if err != nil || operation == "" {
+		return taskstage.Records(err)
+	}
+	f := chain.Fail(short, "operation %s may still run on node %s: the node got its task, and has not said that it ended", operation, s.NodeID).
+		With(codeUnended, map[string]any{"operation_id": operation}).
+		Next("%s", strings.ReplaceAll("cancel this run and "+reimage+", which ends the operation in any case", "NODE", s.NodeID))
 	if err := c.Nodes.Quarantine(ctx, s.NodeID, f.Message); err != nil {
 		return taskstage.Records(err)
 	}

@@ -514,3 +514,21 @@ func TestAPartThatIsGoneTakesAPersonsWord(t *testing.T) {
 		t.Errorf("%+v", d)
 	}
 }
+
+// What may still run on a node could change it after the look: no soft reset hands it out. Once the node has said that the
+// operation ended, the same run goes on.
+func TestNoSoftResetWhereAnOperationMayStillRun(t *testing.T) {
+	w := newWorld(t)
+	w.book.Change(node, func(m *turnovertest.Machine) { m.Unended = "op-7" })
+	r := w.begin(reset)
+	w.failed(r, "issue_clean_certificate", broker.PolicyNotMet, "operation_unended")
+	w.stands(broker.Quarantined, true)
+	if !strings.Contains(r.Failure.Message, "op-7") || !strings.Contains(r.NextAction, "--mode reimage") {
+		t.Errorf("%s; next: %s", r.Failure.Message, r.NextAction)
+	}
+	w.book.Change(node, func(m *turnovertest.Machine) { m.Unended = "" })
+	if r = w.act(r.ID, chain.RetryStage); r.Status != chain.Completed {
+		t.Errorf("%s at %s: %+v", r.Status, r.Stage, r.Failure)
+	}
+	w.stands(broker.Active, false)
+}

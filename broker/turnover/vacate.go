@@ -20,6 +20,9 @@ type Tenants interface {
 	// RootSinceReimage reports whether a tenant had root on the node since its last reimage with a
 	// certificate, whatever was turned over in between.
 	RootSinceReimage(ctx context.Context, nodeID string) (bool, error)
+	// UnendedOperation is an operation that may still run on the node: the node got its task, and has said no end of it since
+	// its last reimage with a certificate; empty: none.
+	UnendedOperation(ctx context.Context, nodeID string) (string, error)
 }
 
 // cleanVacant is cleanStorage for a node that stays in service, after its users have gone.

@@ -1,6 +1,7 @@
 package records
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -161,7 +162,7 @@ func (r *Records) TurnOver(ctx context.Context, a broker.Allocation, nodeID, cau
 	if err != nil {
 		return "", err
 	}
-	past.Unended = reimage
+	past.Unended = cmp.Or(reimage, past.Unended)
 	// Where no certificate can meet the policy, the turnover fails and says why.
 	c := turnover.Choose(n, at, tenants, past)
 	state, locks, err := turnover.New(n, at, turnover.Request{

@@ -225,6 +225,11 @@ func (m mortalNodes) RootSinceReimage(ctx context.Context, nodeID string) (root 
 	return root, err
 }
 
+func (m mortalNodes) UnendedOperation(ctx context.Context, nodeID string) (id string, err error) {
+	err = m.b.call(func() error { id, err = m.Nodes.UnendedOperation(ctx, nodeID); return err })
+	return id, err
+}
+
 func (m mortalNodes) Disable(ctx context.Context, nodeID, runID, reason string, from broker.NodeStatus, ends []string) (forced []broker.Occupant, err error) {
 	err = m.b.call(func() error { forced, err = m.Nodes.Disable(ctx, nodeID, runID, reason, from, ends); return err })
 	return forced, err

@@ -57,6 +57,11 @@ func (n *Nodes) Occupants(ctx context.Context, nodeID string) ([]broker.Occupant
 	return n.DB.SettledOccupants(ctx, nodeID)
 }
 
+// UnendedOperation implements turnover.Nodes.
+func (n *Nodes) UnendedOperation(ctx context.Context, nodeID string) (string, error) {
+	return n.DB.UnendedOperation(ctx, nodeID)
+}
+
 // RootSinceReimage implements turnover.Nodes.
 func (n *Nodes) RootSinceReimage(ctx context.Context, nodeID string) (bool, error) {
 	return n.DB.RootSinceReimage(ctx, nodeID)

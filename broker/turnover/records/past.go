@@ -30,6 +30,13 @@ func (s *Starts) Past(ctx context.Context, n broker.Node, p broker.ModePolicy, t
 	if past.Passed, err = s.DB.PassedReleases(ctx, allocations); err != nil {
 		return past, err
 	}
+	operation, err := s.DB.UnendedOperation(ctx, n.ID)
+	if err != nil {
+		return past, err
+	}
+	if operation != "" {
+		past.Unended = "the end of operation " + operation + " on it is unknown"
+	}
 	past.RootSinceReimage, err = s.DB.RootSinceReimage(ctx, n.ID)
 	return past, err
 }

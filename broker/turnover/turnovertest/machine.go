@@ -41,6 +41,9 @@ type Machine struct {
 	// not know: its signed result leaves them out.
 	NotMade, Unknown []string
 
+	// Unended is an operation that may still run on the node; empty: none.
+	Unended string
+
 	root bool // a tenant had root since the last reimage with a certificate
 
 	// ByPerson: a person has quarantined the node.

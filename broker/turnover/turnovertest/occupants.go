@@ -74,6 +74,16 @@ func (b *Book) RootSinceReimage(_ context.Context, id string) (bool, error) {
 	return b.nodes[id].root, nil
 }
 
+// UnendedOperation implements turnover.Nodes.
+func (b *Book) UnendedOperation(_ context.Context, id string) (string, error) {
+	leave, err := b.enter("UnendedOperation")
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	return b.nodes[id].Unended, nil
+}
+
 // live are the allocations whose user may be there.
 func (m Machine) live() (out []broker.Occupant) {
 	for _, a := range m.Users {
