@@ -90,6 +90,9 @@ type Records interface {
 	Bound(ctx context.Context, a broker.Allocation, t broker.OperationTrigger, w Wish) (o *broker.Operation, waits string, err error)
 	// Left says what is known of the operation of a trigger on the nodes of an allocation.
 	Left(ctx context.Context, a broker.Allocation, t broker.OperationTrigger) (Left, error)
+	// EndOthers asks for the end of all operations of people on the nodes of an allocation, and returns those that may still
+	// run, by node. Of a group, only the part on these nodes ends.
+	EndOthers(ctx context.Context, a broker.Allocation) (map[string]string, error)
 	// GiveUp asks for the end of an operation. One that has ended stays as it is.
 	GiveUp(ctx context.Context, operationID, reason string) error
 	// Replaced reports whether a reimage is about to begin in place of one of these runs, which the node's

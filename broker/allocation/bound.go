@@ -21,7 +21,14 @@ func (c *Chains) runEnd(ctx context.Context, r *run, a broker.Allocation) error 
 	if err != nil {
 		return err
 	}
+	others, err := c.Records.EndOthers(ctx, a)
+	if err != nil {
+		return failed(err)
+	}
 	wish := Wish{}
+	if len(others) > 0 { // they have the nodes, and nobody knows for how long
+		return c.runBound(ctx, r, a, broker.TriggerEnd, wish)
+	}
 	if len(kept) == len(r.State.NodeIDs) && a.PassedAt.IsZero() {
 		wish = Wish{Begin: true, Again: r.RequestedAt}
 	}

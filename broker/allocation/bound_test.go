@@ -123,7 +123,7 @@ func TestAReleaseGoesOnWithoutItsOperation(t *testing.T) {
 			w.stands("alc-1", broker.AllocationReleased, "")
 			w.clean("alc-1")
 			got := strings.ReplaceAll(w.stages(broker.ReleaseKind), ":skipped", ":succeeded")
-			if !strings.HasPrefix(got, "run_end:"+c.code+" settle_end:succeeded end_users:succeeded turn_over:succeeded") {
+			if !strings.HasPrefix(got, "end_others:succeeded run_end:"+c.code+" settle_end:succeeded end_users:succeeded turn_over:succeeded") {
 				t.Errorf("the run went %s", got)
 			}
 		})
@@ -228,7 +228,7 @@ func TestANodeThatIsNotReclaimedIsQuarantined(t *testing.T) {
 	if m := w.book.Machine(a.NodeIDs[0]); m.Status != broker.Quarantined || m.StatusReason == "" || !m.TurnoverOwed {
 		t.Errorf("node is %s (%s), owes %v", m.Status, m.StatusReason, m.TurnoverOwed)
 	}
-	want := "run_end:succeeded settle_end:succeeded end_users:succeeded turn_over:residue_found"
+	want := "end_others:succeeded run_end:succeeded settle_end:succeeded end_users:succeeded turn_over:residue_found"
 	if got := w.stages(broker.ReleaseKind); !strings.HasPrefix(got, want) {
 		t.Errorf("the run went %s, want %s", got, want)
 	}

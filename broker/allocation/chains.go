@@ -43,6 +43,10 @@ const (
 	silence = 5 * time.Minute
 )
 
+// cancelling is how long a node may take to end an operation that was cancelled, and to say so: an agent kills the step that
+// runs and reports within seconds, once it is in contact.
+const cancelling = silence
+
 // form is the form of the state of both lists. Form 1 has the nodes on which the end of an operation is unknown.
 const form = 1
 
@@ -85,7 +89,17 @@ func (c *Chains) Provision() chain.Chain[Work] {
 
 // Release is the list that takes an allocation's nodes back.
 func (c *Chains) Release() chain.Chain[Work] {
-	return chain.Chain[Work]{Kind: broker.ReleaseKind, Form: form, Stages: []stage{
+	stages := c.releaseStages()
+	// Runs that began before others' operations were ended first go on without that stage.
+	return chain.Chain[Work]{Kind: broker.ReleaseKind, Form: form, Stages: stages, Former: [][]stage{stages[1:]}}
+}
+
+func (c *Chains) releaseStages() []stage {
+	return []stage{
+		{
+			Name: "end_others", Do: c.in(releasing, c.endOthers), Undo: c.in(releasing, c.cancelRelease), Retry: again, Optional: true,
+			About: about("each node: the operations of people on it are cancelled", "", time.Second),
+		},
 		{
 			// It is told and recorded when the operation fails. The next stage judges what that means.
 			Name: "run_end", Do: c.in(releasing, c.runEnd), Undo: c.in(releasing, c.cancelRelease), Optional: true,
@@ -107,7 +121,7 @@ func (c *Chains) Release() chain.Chain[Work] {
 			About:  about("each node: a turnover", "all that the tenant left on the nodes", 10*time.Minute),
 			Rescue: []stage{{Name: "give_release_up", Do: c.in(releasing, c.giveUp), Retry: again, Then: "turn_over"}},
 		},
-	}}
+	}
 }
 
 // The statuses in which the stages have work to do.

@@ -2,6 +2,7 @@ package allocation
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,6 +18,30 @@ type Left struct {
 	// Failed are the nodes that have not done their part. Silent are those that never fetched their task and
 	// are offline now, and Running those on which it may still run.
 	Failed, Silent, Running []string
+}
+
+// endOthers cancels the operations that people began on the nodes, and waits until each is known to have ended: the one of
+// the end begins afterwards. A node that does not say so within the time that a cancel may take is reimaged.
+func (c *Chains) endOthers(ctx context.Context, r *run, a broker.Allocation) error {
+	running, err := c.Records.EndOthers(ctx, a)
+	if err != nil {
+		return failed(err)
+	}
+	nodes := slices.Sorted(maps.Keys(running))
+	if len(nodes) == 0 {
+		r.Note(nil, "no operation of people runs on the nodes")
+		return nil
+	}
+	switch waited, err := r.Since(ctx, r.EnteredAt); {
+	case err != nil:
+		return failed(err)
+	case waited < cancelling:
+		return chain.Again(soon, "operation %s may still run on %s, and was cancelled; after %s the node is reimaged", running[nodes[0]],
+			strings.Join(nodes, ", "), cancelling)
+	}
+	r.Note(map[string]any{"node_ids": nodes}, "the end of cancelled operations on %s is unknown after %s: the node is reimaged, which ends them in any case",
+		strings.Join(nodes, ", "), cancelling)
+	return nil
 }
 
 // settled asks an operation of the allocation to end, and waits until it runs on no node any more: as long as a silent
@@ -51,6 +76,17 @@ func (c *Chains) settled(ctx context.Context, r *run, a broker.Allocation, t bro
 	if left.Required {
 		r.State.Unended = slices.Concat(left.Running, left.Silent)
 	}
+	if t == broker.TriggerEnd {
+		others, err := c.Records.EndOthers(ctx, a)
+		if err != nil {
+			return left, failed(err)
+		}
+		for _, id := range slices.Sorted(maps.Keys(others)) {
+			if proven[id] == "" && !slices.Contains(r.State.Unended, id) {
+				r.State.Unended = append(slices.Clip(r.State.Unended), id)
+			}
+		}
+	}
 	return left, nil
 }
 
@@ -66,7 +102,9 @@ func (c *Chains) settleEnd(ctx context.Context, r *run, a broker.Allocation) err
 	if err != nil {
 		return err
 	}
-	unended := slices.DeleteFunc(left.Failed, func(id string) bool { return !slices.Contains(kept, id) })
+	unended := slices.DeleteFunc(left.Failed, func(id string) bool {
+		return !slices.Contains(kept, id) || slices.Contains(r.State.Unended, id)
+	})
 	switch {
 	case left.Required && len(unended) > 0 && !a.Forced && a.PassedAt.IsZero():
 		what := "it could not begin"
@@ -80,8 +118,8 @@ func (c *Chains) settleEnd(ctx context.Context, r *run, a broker.Allocation) err
 		r.Note(map[string]any{"node_ids": unended}, "the operation of the end did not end well on %s, and was passed over by policy (end_operation_pass_after): "+
 			"each node of the allocation is reimaged where MAAS has its machine", strings.Join(unended, ", "))
 	case len(r.State.Unended) > 0:
-		r.Note(map[string]any{"node_ids": r.State.Unended}, "the end of operation %s on %s is unknown after %s: the node is reimaged, which ends it in any case",
-			left.Operation.ID, strings.Join(r.State.Unended, ", "), silence)
+		r.Note(map[string]any{"node_ids": r.State.Unended}, "the end of an operation on %s is unknown after %s: the node is reimaged, which ends it in any case",
+			strings.Join(r.State.Unended, ", "), silence)
 	case left.Operation == nil:
 		r.AlreadyDone(nil, "no operation of the end has begun")
 	default:

@@ -1,6 +1,7 @@
 package allocation_test
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"testing"
@@ -156,4 +157,43 @@ func TestALostNodeFreesNoOtherFromTheOperation(t *testing.T) {
 	w.move("alc-1", broker.AllocationReleasing, broker.AllocationAdmin)
 	w.settle()
 	w.stands("alc-1", broker.AllocationReleased, "")
+}
+
+// A tenant's operation that is under way ends before the one of the SKU begins, however long a node takes to say so. What
+// never says so is reimaged, and keeps no release for longer than a cancel may take.
+func TestTheOperationOfTheEndWaitsForTheEndOfOthers(t *testing.T) {
+	for name, c := range map[string]struct {
+		ends time.Duration // when the node says so; zero: never
+		want string
+	}{
+		"it ends":       {4 * time.Minute, "op-1-end#1 op-1-end succeeded allocation.revoke_user turnover"},
+		"it never ends": {0, "reimage"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.required = true
+			a := w.ask("alc-1", 1)
+			w.settle()
+			w.bound[broker.TriggerEnd] = broker.OperationSucceeded
+			w.others = map[string]string{a.NodeIDs[0]: "op-9"}
+			w.lingers = a.NodeIDs
+			w.move("alc-1", broker.AllocationReleasing, broker.AllocationUser)
+			w.settleFor(cmp.Or(c.ends, 4*time.Minute))
+			if got := w.operated(); got != "" {
+				t.Fatalf("it went %s beside op-9", got)
+			}
+			if c.ends > 0 {
+				w.others, w.lingers = nil, nil
+			}
+			begun := w.clock.Now()
+			for w.all["alc-1"].Status == broker.AllocationReleasing && w.clock.Now().Sub(begun) < 20*time.Minute {
+				w.settleFor(10 * time.Second)
+			}
+			w.stands("alc-1", broker.AllocationReleased, "")
+			w.clean("alc-1")
+			if got := w.operated(); got != c.want {
+				t.Errorf("it went %s, want %s", got, c.want)
+			}
+		})
+	}
 }

@@ -68,6 +68,7 @@ type world struct {
 	// unread is how often an operation that has begun cannot be read.
 	unread int
 	busy   bool                         // another operation has the nodes
+	others map[string]string            // by node, an operation of people that was cancelled and may still run
 	ops    map[string]*broker.Operation // by id
 	saw    []string                     // what was asked for and reached, in order
 	// atHolder is called once, at the next look at a node's run.
@@ -486,6 +487,16 @@ func (w *world) Left(_ context.Context, a broker.Allocation, t broker.OperationT
 		}
 	}
 	return l, nil
+}
+
+func (w *world) EndOthers(_ context.Context, a broker.Allocation) (map[string]string, error) {
+	running := map[string]string{}
+	for node, id := range w.others {
+		if slices.Contains(a.NodeIDs, node) {
+			running[node] = id
+		}
+	}
+	return running, nil
 }
 
 func (w *world) GiveUp(_ context.Context, operationID, _ string) error {

@@ -183,6 +183,9 @@ func (c *Chains) cancelled(ctx context.Context, r *run, o broker.Operation) erro
 	if end.To != broker.OperationSucceeded || o.Status != broker.OperationRunning {
 		end.To, end.Code, end.Message = broker.OperationCanceled, string(taskcatalog.CodeCanceled),
 			taskcatalog.Clean("cancelled by "+cmp.Or(o.CanceledBy, "an action on run "+r.ID), 500)
+		if o.CanceledBy == broker.System.Name && !o.Trigger.Bound() { // its requester is told why; a person's reason is that person's
+			end.Code, end.Message = broker.OperationTargetGone, taskcatalog.Clean("cancelled by the platform: "+o.CancelReason, 500)
+		}
 	}
 	return c.end(ctx, r, o, end)
 }

@@ -3,6 +3,7 @@ package records
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/allocation"
@@ -119,6 +120,38 @@ func (r *Records) started(ctx context.Context, id string, start chain.Start) (*b
 }
 
 func reasonOf(a broker.Allocation) string { return "allocation " + a.ID + " is " + string(a.Status) }
+
+// EndOthers implements allocation.Records. A run of a group leaves what is released by itself, and may be held by a freeze of
+// its site: the tasks on these nodes are withdrawn at once.
+func (r *Records) EndOthers(ctx context.Context, a broker.Allocation) (map[string]string, error) {
+	live, err := r.DB.OperationsOn(ctx, a.NodeIDs)
+	if err != nil {
+		return nil, err
+	}
+	running, reason := map[string]string{}, "allocation "+a.ID+" is released"
+	for _, o := range live {
+		if o.Trigger.Bound() && o.AllocationID == a.ID {
+			continue
+		}
+		if o.Target != broker.TargetGroup {
+			if err := r.GiveUp(ctx, o.ID, reason); err != nil {
+				return nil, err
+			}
+		}
+		for _, id := range o.NodeIDs {
+			if !slices.Contains(a.NodeIDs, id) {
+				continue
+			}
+			running[id] = o.ID
+			if o.Target == broker.TargetGroup {
+				if _, err := r.Operations.Withdraw(ctx, id, o.RunID, reason); err != nil {
+					return nil, err
+				}
+			}
+		}
+	}
+	return running, nil
+}
 
 // GiveUp implements allocation.Records. A release asks again and again, so that a look goes before the change.
 func (r *Records) GiveUp(ctx context.Context, operationID, reason string) error {

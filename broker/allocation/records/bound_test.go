@@ -15,6 +15,8 @@ import (
 	operationrecords "github.com/hostler/hostler/broker/operation/records"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/broker/store/storetest"
+	"github.com/hostler/hostler/broker/turnover"
+	"github.com/hostler/hostler/pki"
 	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
 )
@@ -223,24 +225,103 @@ func TestAnOperationThatHangsHoldsNoReleaseUp(t *testing.T) {
 	})
 }
 
-// A member's operation has the nodes when the release begins: it ends, and the one of the end begins then.
+// A member's operation has the nodes when the release begins: it is cancelled, its requester reads why, and the one of the
+// SKU begins as soon as the node has said that it ended.
 func TestTheOperationOfTheEndWaitsForAnother(t *testing.T) {
 	eachSite(t, 1, func(s *site) {
-		s.binds(broker.OperationBindings{}, broker.OperationBindings{OnEnd: bound("demo.end")})
+		s.binds(broker.OperationBindings{OnEnd: bound("demo.end")}, broker.OperationBindings{})
 		a := s.ask("alc-1", 1)
 		s.settle()
-		s.hangs = true
+		s.hangs, s.deaf = true, true
 		s.begins("demo.other", a.ID)
 		s.settleFor(time.Minute)
 		s.hangs = false
 		s.release("alc-1")
-		s.settleFor(20 * time.Minute)
+		s.settleFor(4 * time.Minute)
+		s.stands("alc-1", broker.AllocationReleasing, "")
+		if waits, err := s.db.AllocationWaits(s.Context(), "alc-1"); err != nil || !strings.Contains(waits, "may still run on n-0, and was cancelled") {
+			t.Errorf("it waits for %q, %v", waits, err)
+		}
+		if all := s.operations(); len(all) != 1 || all[0].CanceledBy != "system" || all[0].Status != broker.OperationRunning {
+			t.Errorf("%+v", all)
+		}
+		s.deaf = false
+		s.settleFor(2 * time.Minute)
 		s.stands("alc-1", broker.AllocationReleased, "")
 		all := s.operations()
-		if len(all) != 2 || all[0].Code != broker.OperationTargetGone || all[1].ID != "op-1-end" || all[1].Status != broker.OperationSucceeded {
+		if len(all) != 2 || all[0].Status != broker.OperationCanceled || all[0].Code != broker.OperationTargetGone ||
+			!strings.Contains(all[0].Message, "allocation alc-1 is released") || all[1].ID != "op-1-end" || all[1].Status != broker.OperationSucceeded {
 			t.Errorf("%+v", all)
 		}
 	})
+}
+
+// What an enrolment has cut off may still run on the node, although nobody waits for it any more: each turnover that
+// begins by itself is a reimage, until one has a certificate.
+func TestWhatAnEnrolmentCutOffIsReimaged(t *testing.T) {
+	eachSite(t, 0, func(s *site) {
+		s.withImages("ubuntu/noble")
+		shipLook(s, s.db, "demo.look")
+		a := s.ask("alc-1", 1)
+		s.settle()
+		past := func() turnover.Past {
+			s.Helper()
+			n, err := s.db.Node(s.Context(), "n-0")
+			s.ok(err)
+			p, err := s.records.Starts.Past(s.Context(), n, broker.DefaultPolicy().ModePolicy, nil)
+			s.ok(err)
+			return p
+		}
+		s.begins("demo.look", a.ID)
+		s.settleFor(time.Minute)
+		if all := s.operations(); len(all) != 1 || all[0].Status != broker.OperationSucceeded || past().Unended != "" {
+			t.Fatalf("%+v, %+v", all, past())
+		}
+		s.hangs, s.deaf = true, true
+		s.begins("demo.look", a.ID)
+		s.settleFor(time.Minute)
+		if got := past().Unended; !strings.Contains(got, "the end of operation "+s.operations()[1].ID) {
+			t.Errorf("while it runs: %q", got)
+		}
+		s.enrolsAgain("n-0")
+		s.settleFor(10 * time.Second)
+		all := s.operations()
+		if !all[1].Status.Ended() {
+			t.Fatalf("%+v", all[1])
+		}
+		if got := past().Unended; !strings.Contains(got, "the end of operation "+all[1].ID) {
+			t.Errorf("after the enrolment: %q", got)
+		}
+		_, err := s.db.KeepCleanCertificate(s.Context(), ada, store.CleanCertificate{
+			ID: "c-1", RunID: "r-1", NodeID: "n-0", NodeEpoch: 2, Mode: "reimage", Digest: "sha256:c", IssuedAt: s.db.Now(), ValidUntil: s.db.Now(), File: []byte("{}"),
+		})
+		if s.ok(err); past().Unended != "" {
+			t.Errorf("after a reimage: %+v", past())
+		}
+	})
+}
+
+// enrolsAgain gives a node another enrolment, as a person does whose node has lost its key. Nothing is asked of it since.
+func (s *site) enrolsAgain(id string) {
+	s.Helper()
+	old, again := s.nodes[id], &agent{Node: s.authority.NewNode(s.T)}
+	delete(s.nodes, id)
+	cert := again.Cert.Leaf
+	digest, err := pki.PublicKeyDigest(again.Key)
+	s.ok(err)
+	s.ok(s.db.IssueToken(s.Context(), ada, id, "h-again-"+id, s.db.Now().Add(time.Hour), "it lost its key"))
+	n, err := s.db.Node(s.Context(), id)
+	s.ok(err)
+	_, err = s.db.Enroll(s.Context(), store.EnrollInput{
+		TokenHash: "h-again-" + id, PublicKeyDigest: digest, TrustVersion: 1, MAASSystemID: n.MAASSystemID,
+		Report: store.NodeReport{AgentVersion: "1.3.0", TaskTypes: taskcatalog.IDs(), Digest: "d"},
+		Issue: func(broker.Node, int64) (store.IssuedCert, error) {
+			return store.IssuedCert{Serial: pki.Serial(cert), PEM: "p", PublicKey: cert.RawSubjectPublicKeyInfo, NotBefore: cert.NotBefore, NotAfter: s.db.Now().Add(24 * time.Hour)}, nil
+		},
+	})
+	s.ok(err)
+	_, err = s.db.FirstContact(s.Context(), id, old.Epoch+1, pki.Serial(cert))
+	s.ok(err)
 }
 
 // A release asks at each look whether there is an operation to give up. Where there is none, it needs no transaction

@@ -77,6 +77,36 @@ func (s *simulation) operated(c *claim) {
 	}
 }
 
+// keepsFor is how long an operation of the end may keep a release: the default of end_operation_pass_after.
+const keepsFor = 2 * time.Hour
+
+// passes holds the rules for an allocation whose status changes, if the operation of its end keeps its release: it says until
+// when, and the policy passes over nothing else, and nothing earlier.
+func (s *simulation) passes(c *claim, a broker.Allocation) {
+	switch {
+	case a.Status == broker.AllocationReleaseFailed && a.Code == allocation.CodeEndOperation:
+		if !a.GoesOnAt.Equal(a.ReleasingAt.Add(keepsFor)) {
+			s.wrong("the operation of its end keeps allocation %s since %v until %v", a.ID, a.ReleasingAt, a.GoesOnAt)
+		}
+		s.later(max(a.GoesOnAt.Sub(s.clock.Now()), 0), func() {})
+	case !a.PassedAt.IsZero() && !c.passed:
+		c.passed = true
+		s.counts["ends passed over"]++
+		if a.PassedAt.Before(a.ReleasingAt.Add(keepsFor)) || c.status == broker.AllocationReleaseFailed && c.code != allocation.CodeEndOperation {
+			s.wrong("allocation %s, which was %s %s, goes on at %v without the operation of its end", a.ID, c.status, c.code, a.PassedAt)
+		}
+	}
+}
+
+// kept holds the rule for the releases that the operation of their end keeps, after a broker has looked at them.
+func (s *simulation) kept() {
+	for _, id := range s.ids {
+		if c := s.known[id]; c.status == broker.AllocationReleaseFailed && c.code == allocation.CodeEndOperation && !s.clock.Now().Before(c.to.Add(keepsFor)) {
+			s.wrong("the operation of its end keeps allocation %s since %v", id, c.to)
+		}
+	}
+}
+
 func (m mortalRecords) Bound(ctx context.Context, a broker.Allocation, t broker.OperationTrigger, w allocation.Wish) (o *broker.Operation, waits string, err error) {
 	err = m.b.call(func() error { o, waits, err = m.Records.Bound(ctx, a, t, w); return err })
 	return o, waits, err
@@ -85,6 +115,11 @@ func (m mortalRecords) Bound(ctx context.Context, a broker.Allocation, t broker.
 func (m mortalRecords) Left(ctx context.Context, a broker.Allocation, t broker.OperationTrigger) (l allocation.Left, err error) {
 	err = m.b.call(func() error { l, err = m.Records.Left(ctx, a, t); return err })
 	return l, err
+}
+
+func (m mortalRecords) EndOthers(ctx context.Context, a broker.Allocation) (running map[string]string, err error) {
+	err = m.b.call(func() error { running, err = m.Records.EndOthers(ctx, a); return err })
+	return running, err
 }
 
 func (m mortalRecords) GiveUp(ctx context.Context, operationID, reason string) error {

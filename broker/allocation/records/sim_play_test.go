@@ -288,7 +288,11 @@ func (s *simulation) look(b *replica) {
 	}
 	if now.Sub(s.looked) >= watchEvery {
 		s.looked = now
-		looks(b.watch.look(ctx))
+		err := b.watch.look(ctx)
+		looks(err)
+		if s.check(); err == nil && !b.dead {
+			s.kept()
+		}
 	}
 	if now.Sub(s.followed) >= 30*time.Second {
 		s.followed = now

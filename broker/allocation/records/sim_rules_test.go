@@ -98,7 +98,8 @@ func (s *simulation) moved(c *claim, a broker.Allocation) {
 	if c.status == broker.AllocationActive {
 		c.to = s.clock.Now()
 	}
-	c.status = a.Status
+	s.passes(c, a)
+	c.status, c.code = a.Status, a.Code
 	switch a.Status {
 	case broker.AllocationActive:
 		c.from = s.clock.Now()

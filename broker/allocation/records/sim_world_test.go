@@ -90,6 +90,9 @@ type proven struct {
 
 // claim is what the simulation knows of an allocation.
 type claim struct {
+	code   string // of its failure
+	passed bool   // its release goes on without the operation of its end
+
 	id      string
 	project *project
 	nodes   []string
