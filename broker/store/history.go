@@ -67,6 +67,9 @@ func (h History) ownTask(t string) string {
 		// Not the task of an allocation that is uncertified, or that never existed because of the
 		// task.
 		`NOT EXISTS (SELECT 1 FROM allocations a WHERE a.node_id = {t}.node_id AND a.task_id = {t}.id AND (a.certified_by = '' OR {t}.status <> 'succeeded'))`,
+		// Not an operation that may still run on the node (UnendedOperation): the next turnover reimages the node for it.
+		fmt.Sprintf(`NOT ({t}.type = '%s' AND {t}.status <> 'succeeded' AND {t}.attempt > 0 AND {t}.outcome = '' AND {t}.issued_at >
+			COALESCE((SELECT MAX(c.issued_at) FROM clean_certificates c WHERE c.node_id = {t}.node_id AND c.mode = 'reimage'), 0))`, broker.OperationTask),
 		// Not in use for an archive, a rotation, a terminal session, an agent or a drift.
 		`NOT EXISTS (SELECT 1 FROM task_archives a WHERE a.task_id = {t}.id)`,
 		`NOT EXISTS (SELECT 1 FROM rotations open WHERE open.task_id = {t}.id AND open.used_at = 0 AND open.void_at = 0)`,

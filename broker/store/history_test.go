@@ -139,6 +139,7 @@ func TestWhatIsOldAndStays(t *testing.T) {
 	const drift = `INSERT INTO node_maas_state (node_id, site_id, maas_system_id, last_maas_status, last_maas_power_state, last_maas_ips, host, marked, last_reconciled_at, work) VALUES ('{n}', '', '', '', '', '', '', TRUE, 0, '{}%s')`
 	const other = `INSERT INTO chain_runs (id, kind, site, batch, subject, correlation_id, status, stage, direction, attempt, progress, state, due_at, spread, requested_by, requested_at, updated_at, completed_at)
 		VALUES ('{}%s', 'z', 'dc1', '%s', '', '{}%s', '%s', 's', 'forward', 1, '{}', '{}', 0, 0, 'ada', 0, 0, %s)`
+	unended := []string{`UPDATE tasks SET type = 'operation.run', outcome = 'failed' WHERE node_id = '{n}'`, `UPDATE tasks SET status = 'expired', outcome = '' WHERE id = '{}k-0'`}
 	type row struct {
 		left string
 		as   []string
@@ -154,6 +155,8 @@ func TestWhatIsOldAndStays(t *testing.T) {
 		"that let a tenant in who is not certified":  {"k-0", []string{fmt.Sprintf(allocation, "k-0", "", "")}},
 		"that let a tenant in who is":                {"", []string{fmt.Sprintf(allocation, "k-0", "", "c")}},
 		"that let nobody in, by which nobody was":    {"k-0", []string{fmt.Sprintf(allocation, "k-0", "", "c"), `UPDATE tasks SET status = 'expired' WHERE id = '{}k-0'`}},
+		"an operation that may still run":            {"k-0", unended},
+		"an operation that a reimage has ended":      {"", append(slices.Clone(unended), `INSERT INTO clean_certificates (id, run_id, node_id, node_epoch, site, mode, allocation_id, meets_policy, shortfalls, digest, issued_at, valid_until, file) SELECT '{}c', '{}r-6', '{n}', 1, '', 'reimage', '', TRUE, '', '', MAX(issued_at), 0, '' FROM tasks`)},
 		"that collected what is kept":                {"k-0", []string{`INSERT INTO task_archives (task_id, node_id, digest, bytes, at, data) VALUES ('{}k-0', '{n}', '', 0, 0, '')`}},
 		"a rotation that goes on":                    {"k-0", []string{`INSERT INTO rotations (task_id, node_id, epoch, key_digest, serial, remote, issued_at) VALUES ('{}k-0', '{n}', 1, '', '{}', '', 0)`}},
 		"a rotation that is over":                    {"", []string{`INSERT INTO rotations (task_id, node_id, epoch, key_digest, serial, remote, issued_at, used_at) VALUES ('{}k-0', '{n}', 1, '', '{}', '', 0, 1)`}},
