@@ -166,6 +166,18 @@ func TransitionAllocation(a Allocation, to AllocationStatus, by AllocationOwner)
 	return nil
 }
 
+// PassesEnd reports whether a failed release that somebody lets go on at a moment goes on without the operation of its end.
+// The time of the policy counts for everybody, so that a tenant who releases again sooner than the policy looks gains no attempt.
+func (a Allocation) PassesEnd(by AllocationOwner, at time.Time) bool {
+	switch {
+	case a.Status != AllocationReleaseFailed:
+		return false
+	case by == AllocationWorker:
+		return true
+	}
+	return a.Code == AllocationEndOperation && !a.GoesOnAt.IsZero() && !at.Before(a.GoesOnAt)
+}
+
 // Reach moves the allocation to a status, at a time.
 func (a *Allocation) Reach(to AllocationStatus, at time.Time) {
 	a.Status = to

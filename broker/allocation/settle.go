@@ -91,8 +91,8 @@ func (c *Chains) settled(ctx context.Context, r *run, a broker.Allocation, t bro
 }
 
 // settleEnd holds the order of a release: what the SKU names for the end ends well before the account ends. A person lets
-// the release go on without it by force, and so does the site's policy after a time. A node that is reimaged needs neither. The operation that a project names is its
-// own matter: it keeps no node from the platform.
+// the release go on without it by force, and so does the site's policy after a time. A node that is reimaged needs neither.
+// The operation that a project names is its own matter: it keeps no node from the platform.
 func (c *Chains) settleEnd(ctx context.Context, r *run, a broker.Allocation) error {
 	kept, err := c.kept(ctx, r, a)
 	if err != nil {

@@ -238,7 +238,7 @@ func (t *tx) transitionAllocation(
 		return a, err
 	}
 	at, code := t.clock(), ""
-	if before.Status == broker.AllocationReleaseFailed && c.By == broker.AllocationWorker {
+	if before.PassesEnd(c.By, at) {
 		a.PassedAt, code = at, broker.AllocationEndPassed
 	}
 	a.Reach(c.To, at)

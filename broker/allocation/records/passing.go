@@ -25,7 +25,8 @@ func (r *Records) goesOn(ctx context.Context, id string) time.Time {
 
 // passEnds looks at the releases that stopped because the operation of their end did not end well, and lets those go on
 // whose time has come by the policy of this moment. A tenant who breaks that operation, or tries it again and again, gains
-// no more than this time: it counts from the first begin of the release.
+// no more than this time and the attempt that is under way then: it counts from the first begin of the release, and whoever
+// releases again after it does not try again (broker.Allocation.PassesEnd).
 func (w *Watch) passEnds(ctx context.Context) (err error) {
 	for after := ""; ; {
 		page, failed := w.DB.AllocationsKeptByEnd(ctx, after, mostAtOnce)

@@ -80,6 +80,31 @@ func TestAReleaseGoesOnWithoutItsEndAfterATime(t *testing.T) {
 	}
 }
 
+// A tenant who releases again faster than the policy looks gains no further attempt.
+func TestNobodyIsFasterThanThePolicy(t *testing.T) {
+	eachSite(t, 0, func(s *site) {
+		s.limited(2, 1)
+		s.binds(broker.OperationBindings{OnEnd: bound("demo.end")}, broker.OperationBindings{})
+		s.ask("alc-1", 1)
+		s.settle()
+		s.fails = true
+		s.release("alc-1")
+		s.settleFor(time.Minute)
+		begun := s.stands("alc-1", broker.AllocationReleaseFailed, allocation.CodeEndOperation)
+		s.clock.Advance(begun.GoesOnAt.Sub(s.db.Now()))
+		s.release("alc-1")
+		a, err := s.db.Allocation(s.Context(), "alc-1")
+		if s.ok(err); a.PassedAt.IsZero() || a.Status != broker.AllocationReleasing {
+			t.Errorf("%+v", a)
+		}
+		s.settle()
+		s.stands("alc-1", broker.AllocationReleased, "")
+		if all := s.operations(); len(all) != 1 || all[0].Attempt != 1 {
+			t.Errorf("what was passed over is tried again: %+v", all)
+		}
+	})
+}
+
 // A person sets the time, also while a release waits. never is as long as it takes.
 func TestAPersonSaysHowLongAnEndKeepsARelease(t *testing.T) {
 	eachSite(t, 0, func(s *site) {

@@ -23,8 +23,8 @@ const watchEvery = 2 * time.Second
 const mostAtOnce = 200
 
 // Watch begins a run for each allocation whose status asks for one, releases allocations whose end has come, and lets
-// releases go on that the operation of their end has kept for as long as the policy says. The lock of an allocation's run lets a second broker begin none. Run it in the leading
-// process.
+// releases go on that the operation of their end has kept for as long as the policy says. The lock of an allocation's run
+// lets a second broker begin none. Run it in the leading process.
 type Watch struct {
 	DB     *store.DB
 	Starts *turnoverrecords.Starts // knows the sites' policies
@@ -85,6 +85,9 @@ func (w *Watch) begin(ctx context.Context, a broker.Allocation) error {
 
 // policyOf is the policy in force for an allocation's nodes, which are all of one site.
 func policyOf(ctx context.Context, starts *turnoverrecords.Starts, a broker.Allocation) (broker.Policy, error) {
+	if len(a.NodeIDs) == 0 { // it ended between two reads
+		return broker.Policy{}, broker.Errorf(broker.Internal, "allocation_without_nodes", "allocation %s has no node any more", a.ID)
+	}
 	n, err := starts.DB.Node(ctx, a.NodeIDs[0])
 	if err != nil {
 		return broker.Policy{}, err
