@@ -307,7 +307,7 @@ func (s *site) enrolsAgain(id string) {
 	old, again := s.nodes[id], &agent{Node: s.authority.NewNode(s.T)}
 	delete(s.nodes, id)
 	cert := again.Cert.Leaf
-	digest, err := pki.PublicKeyDigest(again.Key)
+	digest, err := pki.PublicKeyDigest(cert.PublicKey)
 	s.ok(err)
 	s.ok(s.db.IssueToken(s.Context(), ada, id, "h-again-"+id, s.db.Now().Add(time.Hour), "it lost its key"))
 	n, err := s.db.Node(s.Context(), id)

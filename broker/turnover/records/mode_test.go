@@ -34,7 +34,8 @@ func TestTheNumberOfATurnoverMakesItAReimage(t *testing.T) {
 	})
 }
 
-// A rule about an organisation is one about all its projects. A policy without rules asks the store for root alone.
+// A rule about an organisation is one about all its projects. What no policy leaves out is asked
+// for in any case: root, what may still run, and what was passed over.
 func TestThePastOfANodeIsReadAsFarAsThePolicyAsks(t *testing.T) {
 	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
 		f := newFollows(t, db, clock, func(*broker.Policy) {})
@@ -52,9 +53,9 @@ func TestThePastOfANodeIsReadAsFarAsThePolicyAsks(t *testing.T) {
 			resets int
 			asks   int64
 		}{
-			"no rule":     {broker.ModePolicy{ReimageSKUs: []string{"h100"}}, "", 0, 1},
-			"a tenant":    {broker.ModePolicy{ReimageTenants: []string{"org-1"}}, "org-1", 0, 2},
-			"each second": {broker.ModePolicy{ReimageEvery: 2}, "", 1, 2},
+			"no rule":     {broker.ModePolicy{ReimageSKUs: []string{"h100"}}, "", 0, 3},
+			"a tenant":    {broker.ModePolicy{ReimageTenants: []string{"org-1"}}, "org-1", 0, 4},
+			"each second": {broker.ModePolicy{ReimageEvery: 2}, "", 1, 4},
 		} {
 			before := db.Statements()
 			past, err := f.automatic.Starts.Past(f.ctx, n, c.policy, tenants)
