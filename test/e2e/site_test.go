@@ -40,6 +40,7 @@ var shared struct {
 // the end.
 var longest = []string{
 	"TestANodeIsReimagedAndRemoved",
+	"TestOperationsRunOnANodeAndLeaveNoSecret",
 	"TestAFirstBootCarriesOutItsLayersAndKeepsNoSecret",
 	"TestATenantsResidueOnEightNVIDIAGPUsIsScrubbed",
 	"TestContainersGoAndTheirEnginesComeBack",
@@ -51,7 +52,6 @@ var longest = []string{
 	"TestABareMachineIsOnboardedAndTellsNoSecret",
 	"TestAFirstBootTriesUntilItIsThrough",
 	"TestANodeIsStartedAgainAndUninstalled",
-	"TestOperationsRunOnANodeAndLeaveNoSecret",
 	"TestInTroubleATaskEndsOnceInATrueState",
 	"TestABareNode",
 	"TestTerminalsOfANode",
