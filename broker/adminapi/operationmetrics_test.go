@@ -39,7 +39,11 @@ func TestOperationsAreCounted(t *testing.T) {
 	reaches(t, b, "/operations/"+made.ID, "succeeded")
 
 	kind := p.Steps[len(p.Steps)-1].Kind
-	text := string(b.Ask(t, "", http.MethodGet, b.OperatorURL()+"/metrics", nil).Body)
+	var text string
+	servertest.Eventually(t, "the end of the operation to count", func() bool { // just after it is stored
+		text = string(b.Ask(t, "", http.MethodGet, b.OperatorURL()+"/metrics", nil).Body)
+		return strings.Contains(text, `operation="runtime.readiness.verify",outcome="succeeded"} 1`)
+	})
 	for _, line := range []string{
 		`hostler_operation_denials_total{code="operation_denied"} 1`,
 		`hostler_operations_begun_total{operation="runtime.readiness.verify"} 1`,
