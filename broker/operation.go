@@ -84,7 +84,7 @@ type OperationTarget string
 const (
 	TargetNode       OperationTarget = "node"       // a node that no allocation holds
 	TargetAllocation OperationTarget = "allocation" // all nodes of an active allocation
-	TargetGroup      OperationTarget = "group"      // all nodes of several active allocations of a project
+	TargetGroup      OperationTarget = "group"      // all nodes of several active allocations of a project, or nodes that no allocation holds
 )
 
 // OperationTrigger says what began an operation.
@@ -124,7 +124,8 @@ type Operation struct {
 	TraceParent      TraceParent               // of the request, or of the allocation's begin; empty: an earlier release began it
 	Plan             taskcatalog.OperationPlan // of the first attempt, with the signatures of the present one
 	Batches          OperationBatches
-	MostRunning      int64 // on how many allocations at once its kind may work in its project; 0: any number; not stored
+	PassedOver       map[string]string // nodes of a selector on which it could not begin, with codes; only in the audit log
+	MostRunning      int64             // on how many allocations at once its kind may work in its project; 0: any number; not stored
 
 	Status  OperationStatus
 	Attempt int    // counts the tries, from 1

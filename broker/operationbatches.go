@@ -51,4 +51,5 @@ type BatchOperation struct {
 	Batch   int               // from 1
 	Members []OperationMember // of a group
 	Free    []string          // nodes of a group on which nothing more happens: other operations may have them
+	Take    []string          // nodes of the platform's group whose batch begins: those that are free are the run's
 }

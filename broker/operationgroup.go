@@ -1,13 +1,15 @@
 package broker
 
-// OperationMember is an allocation of a group, with what became of its nodes in the present attempt. Nodes that are
-// not counted as succeeded, failed or skipped have not ended, or were never asked.
+// OperationMember is an allocation of a project's group, or a node of the platform's, with what became of its nodes in the
+// present attempt. Nodes that are not counted as succeeded, failed or skipped have not ended, or were never asked.
 type OperationMember struct {
-	AllocationID string `json:"allocation_id"`
-	Nodes        int    `json:"nodes"` // so many of the operation's, in their order
+	AllocationID string `json:"allocation_id"`    // empty: the member is a node
+	NodeID       string `json:"node_id,omitzero"` // empty: the member is an allocation
+	Nodes        int    `json:"nodes"`            // so many of the operation's, in their order
 	Succeeded    int    `json:"succeeded,omitzero"`
 	Failed       int    `json:"failed,omitzero"`
-	// Skipped nodes were asked for nothing: the project did not hold the allocation any more.
+	// Skipped nodes were asked for nothing: the project did not hold the allocation any more, or the operation could not
+	// begin on the node any more.
 	Skipped int `json:"skipped,omitzero"`
 	// Code is that of the first node that failed, or why nodes were skipped; empty: neither.
 	Code string `json:"code,omitzero"`
@@ -24,11 +26,22 @@ func (o Operation) Group() string {
 // MostOperationMembers bounds the allocations of a group.
 const MostOperationMembers = 100
 
-// OperationPart is an allocation of an operation with its nodes. The part of an operation on a node has no allocation.
+// OperationPart is an allocation of an operation with its nodes. A part of an operation on nodes has no allocation.
 type OperationPart struct {
 	AllocationID string
 	NodeIDs      []string
 }
+
+// Member is the id of the allocation, or of the node.
+func (p OperationPart) Member() string {
+	if p.AllocationID == "" && len(p.NodeIDs) > 0 {
+		return p.NodeIDs[0]
+	}
+	return p.AllocationID
+}
+
+// NodeGroup reports whether an operation is on a group of nodes, which the platform has alone.
+func (o Operation) NodeGroup() bool { return o.Target == TargetGroup && o.ProjectID == "" }
 
 // Parts are what an operation consists of: the members of a group, or all of it.
 func (o Operation) Parts() []OperationPart {
@@ -76,7 +89,7 @@ func (o Operation) Width() int {
 func (o Operation) Unbegun() []OperationMember {
 	all := make([]OperationMember, len(o.Members))
 	for i, m := range o.Members {
-		all[i] = OperationMember{AllocationID: m.AllocationID, Nodes: m.Nodes}
+		all[i] = OperationMember{AllocationID: m.AllocationID, NodeID: m.NodeID, Nodes: m.Nodes}
 	}
 	return all
 }

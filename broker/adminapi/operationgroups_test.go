@@ -17,6 +17,7 @@ func TestAProjectRunsAnOperationOnAGroup(t *testing.T) {
 	b := servertest.Start(t)
 	ship(t, b)
 	nodes := stocked(t, b, "h100.8gpu", 3, servertest.H100s(8))
+	undisturbed(t, b)
 	mine, theirs := newTenant(t, b, "acme", "lab"), newTenant(t, b, "other", "lab")
 	mine.quota(t, b, "h100.8gpu", 3)
 	theirs.quota(t, b, "h100.8gpu", 3)

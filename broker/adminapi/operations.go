@@ -79,7 +79,13 @@ func (a *API) planOperation(ctx context.Context, in *createOperationInput) (*api
 
 // operationPlan shows the plan of an operation, and begins nothing. It has no id.
 func (a *API) operationPlan(ctx context.Context, w operationrecords.Order, warning string) (*api.OperationPlan, error) {
+	var passed []api.PassedNode
+	w.Passed = func(p operationrecords.Passed) { passed = append(passed, passedNode(p)) }
 	o, err := a.c.Operations.New(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	nodes, err := a.plannedNodes(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +95,9 @@ func (a *API) operationPlan(ctx context.Context, w operationrecords.Order, warni
 	}
 	o.Plan.OperationID = ""
 	raw, err := taskcatalog.Encode(o.Plan)
-	return &api.OperationPlan{Warning: warning, Plan: json.RawMessage(raw), Artifacts: resources(brings, plannedArtifact)}, err
+	return &api.OperationPlan{
+		Warning: warning, Plan: json.RawMessage(raw), Artifacts: resources(brings, plannedArtifact), Nodes: nodes, PassedOver: passed,
+	}, err
 }
 
 func plannedArtifact(p operationrecords.Artifact) api.PlannedArtifact {
@@ -332,7 +340,8 @@ func batchesOf(o broker.Operation) api.OperationBatches {
 
 func operationMember(m broker.OperationMember) api.OperationMember {
 	return api.OperationMember{
-		AllocationID: m.AllocationID, Nodes: m.Nodes, Succeeded: m.Succeeded, Failed: m.Failed, Skipped: m.Skipped, Code: m.Code,
+		AllocationID: m.AllocationID, NodeID: m.NodeID, Nodes: m.Nodes, Succeeded: m.Succeeded, Failed: m.Failed, Skipped: m.Skipped,
+		Code: m.Code,
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/hostler/hostler/broker/api"
 	operationrecords "github.com/hostler/hostler/broker/operation/records"
 	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog"
 )
 
 type createPlatformOperationInput struct {
@@ -15,22 +16,43 @@ type createPlatformOperationInput struct {
 	Body api.PlatformOperationCreate
 }
 
-func (a *API) orderedOnNode(ctx context.Context, in *createPlatformOperationInput) (w operationrecords.Order, warning string, err error) {
-	if w.Node, err = a.node(ctx, in.Body.Node); err != nil {
-		return w, "", err
+// orderedOnNodes checks what the platform asks for. Codes: operation_target_invalid, selector_invalid, node_not_found.
+func (a *API) orderedOnNodes(ctx context.Context, in *createPlatformOperationInput) (w operationrecords.Order, warning string, err error) {
+	switch b := in.Body; {
+	case (b.Node == "") == (b.Nodes == ""):
+		return w, "", broker.Errorf(broker.Invalid, "operation_target_invalid", "cannot begin an operation: it needs one target (node, or nodes)")
+	case b.Nodes == "":
+		if w.Node, err = a.node(ctx, b.Node); err != nil {
+			return w, "", err
+		}
+	default:
+		s, err := broker.ParseSelector(b.Nodes)
+		if err == nil {
+			s, err = a.namedNodes(ctx, s)
+		}
+		if err != nil {
+			return w, "", err
+		}
+		w.Group = &operationrecords.Group{Selector: s, Sites: callerOf(ctx).sites()}
 	}
 	w.Inputs = in.Body.Inputs
+	w.Batches = broker.OperationBatches{Canary: in.Body.Canary, Size: in.Body.Batch, MaxFailures: in.Body.MaxFailures}
 	w.Definition, warning, err = a.c.Operations.Definition(ctx, in.Body.Operation)
 	return w, warning, err
 }
 
-// createPlatformOperation begins an operation on a node that no allocation holds.
+// createPlatformOperation begins an operation on a node, or a group of nodes, that no allocation holds.
 func (a *API) createPlatformOperation(ctx context.Context, in *createPlatformOperationInput) (*api.PlatformOperation, error) {
-	w, _, err := a.orderedOnNode(ctx, in)
+	w, _, err := a.orderedOnNodes(ctx, in)
 	if err != nil {
 		return nil, err
 	}
-	if w.Reason, err = a.reasonFor(ctx, in.Body.Reason, "operation.request", "node/"+w.Node.ID, "begin an operation on node "+w.Node.ID); err != nil {
+	subject, on := "node/"+w.Node.ID, "node "+w.Node.ID
+	if w.Group != nil {
+		named := taskcatalog.Clean(w.Group.Selector.String(), 200)
+		subject, on = "nodes/"+named, "nodes "+named
+	}
+	if w.Reason, err = a.reasonFor(ctx, in.Body.Reason, "operation.request", subject, "begin an operation on "+on); err != nil {
 		return nil, err
 	}
 	o, err := a.beginOperation(ctx, w, order{body: in.Body, key: in.IdempotencyKey, path: "/operations"})
@@ -42,11 +64,30 @@ func (a *API) createPlatformOperation(ctx context.Context, in *createPlatformOpe
 }
 
 func (a *API) planPlatformOperation(ctx context.Context, in *createPlatformOperationInput) (*api.OperationPlan, error) {
-	w, warning, err := a.orderedOnNode(ctx, in)
+	w, warning, err := a.orderedOnNodes(ctx, in)
 	if err != nil {
 		return nil, err
 	}
 	return a.operationPlan(ctx, w, warning)
+}
+
+// plannedNodes shows on which nodes a group's operation would run.
+func (a *API) plannedNodes(ctx context.Context, o broker.Operation) (all []api.PlannedNode, err error) {
+	if !o.NodeGroup() {
+		return nil, nil
+	}
+	for place, id := range o.NodeIDs {
+		n, err := a.c.DB.Node(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, api.PlannedNode{ID: n.ID, Hostname: n.Hostname, Batch: o.Batches.Of(place) + 1})
+	}
+	return all, nil
+}
+
+func passedNode(p operationrecords.Passed) api.PassedNode {
+	return api.PassedNode{ID: p.Node.ID, Hostname: p.Node.Hostname, Code: p.Code, Because: p.Message}
 }
 
 type operationsInput struct {

@@ -86,6 +86,11 @@ func (a *API) selector(ctx context.Context, text string) (broker.Selector, error
 		return s, broker.Errorf(broker.Invalid, "selector_invalid",
 			"cannot use the selector %q: a node's status changes (select by facts and labels)", taskcatalog.Clean(text, 200))
 	}
+	return a.namedNodes(ctx, s)
+}
+
+// namedNodes turns the node references of a selector into ids.
+func (a *API) namedNodes(ctx context.Context, s broker.Selector) (broker.Selector, error) {
 	if s.Refs() == nil {
 		return s, nil
 	}

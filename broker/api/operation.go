@@ -17,12 +17,16 @@ type OperationCreate struct {
 	Reason       string          `json:"reason,omitempty" maxLength:"500"`
 }
 
-// PlatformOperationCreate asks for an operation on a node that no allocation holds.
+// PlatformOperationCreate asks for an operation on a node, or on several, that no allocation holds.
 type PlatformOperationCreate struct {
-	Operation string          `json:"operation" minLength:"1" maxLength:"70" doc:"a definition with its version, such as gpu.host.bootstrap@v1"`
-	Node      string          `json:"node" minLength:"1" maxLength:"320" doc:"an id, a hostname or site/hostname"`
-	Inputs    json.RawMessage `json:"inputs,omitempty" doc:"an object, held against the definition's schema"`
-	Reason    string          `json:"reason" maxLength:"500"`
+	Operation   string          `json:"operation" minLength:"1" maxLength:"70" doc:"a definition with its version, such as gpu.host.bootstrap@v1"`
+	Node        string          `json:"node,omitempty" maxLength:"320" doc:"an id, a hostname or site/hostname"`
+	Nodes       string          `json:"nodes,omitempty" maxLength:"4000" doc:"instead of node: all, a list of nodes separated by commas, or key=value,key=value that must all hold, such as site=dc1,rack=r12. Nodes that match now and on which the operation can begin, at one site and of one SKU, at most 1000"`
+	Canary      int             `json:"canary,omitzero" minimum:"0" maximum:"1000" doc:"so many nodes first; 0: no canary"`
+	Batch       int             `json:"batch,omitzero" minimum:"0" maximum:"1000" doc:"so many nodes at a time after the canary; 0: all others"`
+	MaxFailures int             `json:"max_failures,omitzero" minimum:"0" maximum:"1000" doc:"so many failed nodes end it before the next batch; 0: the first. A failed canary always does"`
+	Inputs      json.RawMessage `json:"inputs,omitempty" doc:"an object, held against the definition's schema"`
+	Reason      string          `json:"reason" maxLength:"500"`
 }
 
 // OperationPlan is the plan that an operation would have. Nothing is begun.
@@ -31,6 +35,24 @@ type OperationPlan struct {
 	Plan    json.RawMessage `json:"plan" doc:"the params of the task operation.run, but for its id"`
 	// Artifacts are what the plan brings, in the order of its steps.
 	Artifacts []PlannedArtifact `json:"artifacts"`
+	// Nodes and PassedOver are of the platform's group alone.
+	Nodes      []PlannedNode `json:"nodes,omitempty" doc:"of a group of the platform: the nodes, in the order of their places"`
+	PassedOver []PassedNode  `json:"passed_over,omitempty" doc:"of a group of the platform: the nodes that the selector names and that the operation cannot begin on"`
+}
+
+// PlannedNode is a node on which an operation would run.
+type PlannedNode struct {
+	ID       string `json:"id"`
+	Hostname string `json:"hostname"`
+	Batch    int    `json:"batch" doc:"from 1"`
+}
+
+// PassedNode is a node that an operation passes over.
+type PassedNode struct {
+	ID       string `json:"id"`
+	Hostname string `json:"hostname"`
+	Code     string `json:"code"`
+	Because  string `json:"because"`
 }
 
 // PlannedArtifact is what an operation would bring to a node, with what vouches for it.
@@ -64,7 +86,7 @@ type Operation struct {
 	Target           string              `json:"target" doc:"allocation, group or node"`
 	AllocationID     string              `json:"allocation_id" doc:"empty: the target is a node or a group"`
 	Group            string              `json:"group" doc:"the selector of a group; empty: the target is none"`
-	Members          []OperationMember   `json:"members" doc:"the allocations of a group, in the order of their nodes' places; empty in a list"`
+	Members          []OperationMember   `json:"members" doc:"the allocations of a group, or the nodes of one of the platform, in the order of the places; empty in a list"`
 	Nodes            int                 `json:"nodes" doc:"how many nodes the operation runs on"`
 	Batches          OperationBatches    `json:"batches"`
 	Trigger          string              `json:"trigger_source" doc:"tenant_request, admin, or of the allocation itself: allocation_provision, allocation_release"`
@@ -93,14 +115,15 @@ type OperationBatches struct {
 	Stopped     bool `json:"stopped" doc:"it has ended before its last batch, for the reason that code gives: the nodes of later batches got no task"`
 }
 
-// OperationMember is an allocation of a group, with what became of its nodes in the present attempt.
+// OperationMember is an allocation of a group, or a node of one of the platform, with what became of its nodes in the present attempt.
 type OperationMember struct {
-	AllocationID string `json:"allocation_id"`
+	AllocationID string `json:"allocation_id" doc:"empty: the member is a node"`
+	NodeID       string `json:"node_id,omitempty" doc:"of a group of the platform; empty: the member is an allocation"`
 	Nodes        int    `json:"nodes"`
 	Succeeded    int    `json:"succeeded"`
 	Failed       int    `json:"failed"`
-	Skipped      int    `json:"skipped" doc:"nodes that were asked for nothing, because the allocation was not the project's any more"`
-	Code         string `json:"code" doc:"of the first node that failed, or operation_target_gone: the allocation was released; empty: neither"`
+	Skipped      int    `json:"skipped" doc:"nodes that were asked for nothing, because the allocation was not the project's any more, or the operation could not begin on the node any more"`
+	Code         string `json:"code" doc:"of the first node that failed, or why nodes were skipped (operation_target_gone: the allocation was released); empty: neither"`
 }
 
 // OperationProgress is where a node is in the plan of an operation.

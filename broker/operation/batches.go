@@ -19,6 +19,11 @@ import (
 func (c *Chains) runTask(ctx context.Context, r *run, o broker.Operation) error {
 	s := &r.State
 	if s.Code == "" {
+		if err := c.take(ctx, r, o); err != nil {
+			return err
+		}
+	}
+	if s.Code == "" {
 		if err := c.fits(ctx, r, o, s.under(o), false, r.EnteredAt); err != nil {
 			return err
 		}
@@ -33,14 +38,17 @@ func (c *Chains) runTask(ctx context.Context, r *run, o broker.Operation) error 
 		switch {
 		case s.over(node):
 			continue
-		case slices.Contains(s.Lost, part.AllocationID):
+		case slices.Contains(s.Lost, part.Member()):
 			ended, err := c.left(ctx, r, o, node)
 			if err != nil {
 				return err
 			}
 			if !ended {
-				open = chain.Again(soon, "the task of node %s was asked to stop, because allocation %s is not active any more", node, part.AllocationID)
+				open = chain.Again(soon, "the task of node %s was asked to stop, because %s any more", node, lostMember(part))
 			}
+			continue
+		case o.NodeGroup() && !slices.Contains(s.Took, node): // it has taken the place of one that was skipped just now
+			open = chain.Again(0, "node %s is to be taken", node)
 			continue
 		}
 		k, err := c.Records.Request(ctx, taskstage.Task{

@@ -39,7 +39,7 @@ const (
 
 // Execution is the list that carries out one attempt of an operation.
 func (c *Chains) Execution() chain.Chain[Work] {
-	return chain.Chain[Work]{Kind: broker.OperationKind, Form: 1, Stages: []stage{
+	return chain.Chain[Work]{Kind: broker.OperationKind, Form: 2, Stages: []stage{
 		{
 			Name: "check_target", Do: c.in(c.orCancelled(c.advancing(c.checkTarget))), Undo: c.in(c.cancelled), Retry: again,
 			About: about("nothing: the target is to be the requester's", time.Second),

@@ -1,26 +1,29 @@
 package operation
 
 import (
+	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/broker/chain"
 	"github.com/hostler/hostler/broker/taskstage"
 )
 
-// leave takes the nodes of allocations out of a group that its project does not hold any more. A node that was asked
-// for nothing is skipped, and the task of another one is withdrawn.
-func (c *Chains) leave(ctx context.Context, r *run, o broker.Operation, lost []string) error {
+// leave takes the nodes of members out of a group: of allocations that its project does not hold any more, and nodes that do
+// not fit any more. A node that was asked for nothing is skipped, and the task of another one is withdrawn.
+func (c *Chains) leave(ctx context.Context, r *run, o broker.Operation, lost map[string]string) error {
 	s := &r.State
 	for _, p := range o.Parts() {
-		if !slices.Contains(lost, p.AllocationID) {
+		if _, is := lost[p.Member()]; !is {
 			continue
 		}
 		for _, node := range p.NodeIDs {
 			if s.over(node) {
 				continue
 			}
-			all, err := c.Records.Withdraw(ctx, node, r.ID, "allocation "+p.AllocationID+" is not active any more")
+			all, err := c.Records.Withdraw(ctx, node, r.ID, lostMember(p)+" any more")
 			if err != nil {
 				return taskstage.Records(err)
 			}
@@ -29,11 +32,53 @@ func (c *Chains) leave(ctx context.Context, r *run, o broker.Operation, lost []s
 			}
 		}
 	}
-	s.Lost = lost
-	if len(s.rest(o)) == 0 {
-		s.refuse(broker.Errorf(broker.Refused, broker.OperationTargetGone, "the project holds none of the group's allocations any more"))
+	if s.lose(o, lost); len(s.rest(o)) == 0 {
+		what := "the project holds none of the group's allocations any more"
+		if o.NodeGroup() {
+			what = "the operation can begin on none of the group's nodes any more (its members have the codes why)"
+		}
+		s.refuse(broker.Errorf(broker.Refused, broker.OperationTargetGone, "%s", what))
 	}
 	return nil
+}
+
+// lose notes lost members. Those of a project are found lost again at each look; a node of the platform stays lost.
+func (s *Work) lose(o broker.Operation, lost map[string]string) {
+	if !o.NodeGroup() {
+		s.Lost = sortedKeys(lost)
+		return
+	}
+	if len(lost) == 0 {
+		return
+	}
+	why := maps.Clone(lost)
+	maps.Copy(why, s.Why) // the first code stands
+	s.Why, s.Lost = why, sortedKeys(why)
+}
+
+func lostMember(p broker.OperationPart) string {
+	if p.AllocationID == "" {
+		return "the operation does not fit node " + p.Member()
+	}
+	return "allocation " + p.AllocationID + " is not active"
+}
+
+// take makes the nodes of the batches so far the run's, so that nobody else gets them meanwhile. Who takes the place of a
+// skipped node is judged and taken as well. What somebody else has by then is found out at the next look, before a node is
+// asked for anything.
+func (c *Chains) take(ctx context.Context, r *run, o broker.Operation) error {
+	s := &r.State
+	nodes := slices.DeleteFunc(s.under(o), func(node string) bool { return slices.Contains(s.Took, node) })
+	if !o.NodeGroup() || len(nodes) == 0 {
+		return nil
+	}
+	if err := c.fits(ctx, r, o, nodes, true, r.EnteredAt); err != nil || s.Code != "" {
+		return err
+	}
+	nodes = slices.DeleteFunc(nodes, s.over)
+	s.Took = append(slices.Clip(s.Took), nodes...)
+	r.Apply(broker.BatchOperation{ID: o.ID, Batch: s.Batch + 1, Members: s.members(o, s.Ended), Take: nodes})
+	return chain.Again(0, "%d nodes are taken", len(nodes))
 }
 
 // advancing makes work that stores what became of the members of a group, and frees their nodes for other operations
@@ -115,7 +160,7 @@ func (s *Work) members(o broker.Operation, ended map[string]string) []broker.Ope
 			code, over := ended[node]
 			switch {
 			case slices.Contains(s.Skipped, node):
-				m.Skipped, code = m.Skipped+1, broker.OperationTargetGone
+				m.Skipped, code = m.Skipped+1, cmp.Or(s.Why[p.Member()], broker.OperationTargetGone)
 			case !over:
 				continue
 			case code == "":

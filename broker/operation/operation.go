@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -28,9 +29,13 @@ type Work struct {
 	Ended map[string]string `json:"ended,omitempty"`
 	// BatchOver is when the tasks of the present batch had all ended; zero: not yet.
 	BatchOver time.Time `json:"batch_over,omitzero"`
-	// Lost are the allocations that are not the project's any more, and Skipped their nodes that were asked for nothing.
+	// Lost are the allocations that are not the project's any more, or nodes that do not fit any more, and Skipped the nodes of
+	// both that were asked for nothing.
 	Lost    []string `json:"lost,omitempty"`
 	Skipped []string `json:"skipped,omitempty"`
+	// Of a group of nodes: Why has the codes of the lost, and Took are the nodes that the run has tried to take.
+	Why  map[string]string `json:"why,omitempty"`
+	Took []string          `json:"took,omitempty"`
 	// Stopped says why no further batch begins; empty: it may.
 	Stopped string `json:"stopped,omitempty"`
 	// Told counts the steps that were announced, by node.
@@ -53,8 +58,9 @@ type Records interface {
 	Operation(ctx context.Context, id string) (broker.Operation, error)
 	// Check holds an operation's target and plan against the records and the policy as they are now, of the
 	// nodes those that are named. begins: they are about to get their tasks, and are judged as on a request. lost are
-	// the allocations of a group that its project does not hold any more: all others are judged. Codes: those of Fit.
-	Check(ctx context.Context, o broker.Operation, nodes []string, begins bool) (lost []string, err error)
+	// the members of a group that are left out, with the codes why: allocations that its project does not hold any more, and
+	// nodes on which the operation could not begin. All others are judged. Codes: those of Fit.
+	Check(ctx context.Context, o broker.Operation, nodes []string, begins bool) (lost map[string]string, err error)
 	// Tasks are the tasks that a run asked a node for, with their results.
 	Tasks(ctx context.Context, nodeID, runID string) ([]broker.Task, error)
 	// Statement signs what the present attempt of an operation did and how it ends, and the receipt of a
@@ -68,19 +74,21 @@ type Place struct {
 	// Claim is the allocation that holds the node, and Live are the tenants' users on the node.
 	Claim string
 	Live  []broker.Occupant
+	// Run is the run that has the node; empty: none.
+	Run string
 }
 
 // Fit says whether an operation may begin on a part of its target; nil: it may. at has nodes of the part;
 // allocation is the part's. Unless the operation begins on them, it only counts who holds the nodes, and whether
 // they are there. A message to a tenant names no node.
-// Codes: operation_target_gone, operation_not_idle, operation_not_drained, allocation_live, node_status,
+// Codes: operation_target_gone, operation_not_idle, operation_not_drained, allocation_live, node_in_run, node_status,
 // task_type_unsupported, agent_outdated, capability_missing.
 func Fit(o broker.Operation, part broker.OperationPart, allocation broker.Allocation, at []Place, begins bool) error {
 	no := func(code, format string, args ...any) error {
 		return broker.Errorf(broker.Refused, code, "cannot carry out "+o.Operation+": "+format, args...)
 	}
 	name := func(n broker.Node) string { return "node " + n.ID }
-	if o.Target != broker.TargetNode {
+	if part.AllocationID != "" {
 		name = func(broker.Node) string { return "a node of allocation " + part.AllocationID }
 		switch {
 		case allocation.ProjectID != o.ProjectID || allocation.Status != o.NeedsAllocation() ||
@@ -95,12 +103,14 @@ func Fit(o broker.Operation, part broker.OperationPart, allocation broker.Alloca
 		n := p.Node
 		switch {
 		case p.Claim != part.AllocationID:
-			if o.Target != broker.TargetNode {
+			if part.AllocationID != "" {
 				return no(broker.OperationTargetGone, "allocation %s does not hold its nodes any more", part.AllocationID)
 			}
 			return no("allocation_live", "allocation %s holds node %s (its project begins operations on its allocations)", p.Claim, n.ID)
-		case o.Target == broker.TargetNode && len(p.Live) > 0:
+		case part.AllocationID == "" && len(p.Live) > 0:
 			return no("allocation_live", "%s is on node %s (wait until nobody is)", p.Live[0].Describe(), n.ID)
+		case o.NodeGroup() && p.Run != o.RunID && (p.Run != "" || !begins): // what begins takes its nodes afterwards
+			return no("node_in_run", "node %s is not the operation's: run %s has it", n.ID, cmp.Or(p.Run, "of nobody"))
 		case slices.Contains([]broker.NodeStatus{broker.Deleted, broker.Removing, broker.BootstrapIssued}, n.Status):
 			return no("node_status", "%s is %s", name(n), n.Status)
 		case !begins: // what the steps change is no reason to end them

@@ -51,7 +51,7 @@ func (c *Chains) outcome(ctx context.Context, r *run, o broker.Operation) (broke
 		end.Steps = append(end.Steps, rows...)
 		code, message := judge(o, k, rows)
 		if r.State.Ended[node] == broker.OperationTargetGone {
-			code, message = broker.OperationTargetGone, "allocation "+parts[node].AllocationID+" was released while a task ran"
+			code, message = broker.OperationTargetGone, "a task ran on node "+node+", and "+lostMember(parts[node])+" any more"
 		}
 		if ended[node] = code; code != "" {
 			fail(code, message)

@@ -35,7 +35,9 @@ type world struct {
 	unsigned error
 	refuse   error
 	unbegun  func(next []string) error // nil: what is to begin may
-	lost     []string                  // allocations of a group that are not the project's any more
+	lost     []string                  // members of a group that are left out
+	stolen   []string                  // nodes that somebody else has when the run takes them
+	took     []string                  // nodes that the run took
 	tasks    map[string]*broker.Task   // by key
 	free     []string                  // nodes that other operations may have
 	asked    []string                  // keys, in the order of the first request
@@ -135,6 +137,7 @@ func (w *world) apply(effect any) error {
 	case broker.BatchOperation:
 		w.o.Batch, w.o.Members = e.Batch, e.Members
 		w.free = append(w.free, e.Free...)
+		w.took = append(w.took, e.Take...)
 	case broker.EndOperation:
 		next := w.o
 		next.Code, next.Message = e.Code, e.Message
@@ -155,11 +158,25 @@ func (w *world) apply(effect any) error {
 func (w *world) Operation(context.Context, string) (broker.Operation, error) { return w.o, nil }
 
 // Check refuses what is to begin once unbegun, and everything once refuse is set.
-func (w *world) Check(_ context.Context, _ broker.Operation, nodes []string, begins bool) (lost []string, err error) {
-	if begins && w.unbegun != nil {
-		return w.lost, w.unbegun(nodes)
+func (w *world) Check(_ context.Context, o broker.Operation, nodes []string, begins bool) (lost map[string]string, err error) {
+	lost = map[string]string{}
+	for _, member := range w.lost {
+		switch {
+		case !o.NodeGroup():
+			lost[member] = broker.OperationTargetGone
+		case slices.Contains(nodes, member):
+			lost[member] = "allocation_live"
+		}
 	}
-	return w.lost, w.refuse
+	for _, node := range nodes {
+		if o.NodeGroup() && !begins && (!slices.Contains(w.took, node) || slices.Contains(w.stolen, node)) {
+			lost[node] = "node_in_run"
+		}
+	}
+	if begins && w.unbegun != nil {
+		return lost, w.unbegun(nodes)
+	}
+	return lost, w.refuse
 }
 
 func (w *world) Request(_ context.Context, t taskstage.Task) (broker.Task, error) {

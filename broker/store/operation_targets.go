@@ -27,6 +27,11 @@ func (t *tx) roomFor(ctx context.Context, o broker.Operation) error {
 	if err := t.QueryRowContext(ctx, `SELECT COALESCE(SUM(width), 0) FROM operations`+w.String(), w.Args...).Scan(&live); err != nil || live+int64(o.Width()) <= o.MostRunning {
 		return err
 	}
+	if o.NodeGroup() {
+		return broker.Errorf(broker.Refused, "operation_concurrency_denied",
+			"cannot begin %s: it works on %d nodes at once and others on %d, and the policy permits %d (make its batches smaller, or see hostler operation policy explain %s)",
+			o.Operation, o.Width(), live, o.MostRunning, name)
+	}
 	if o.Target == broker.TargetGroup {
 		return broker.Errorf(broker.Refused, "operation_concurrency_denied",
 			"cannot begin %s: it works on %d allocations at once and others on %d, and the policy permits %d (make its batches smaller, or see hostler operation policy explain %s)",
@@ -42,6 +47,9 @@ func (t *tx) roomFor(ctx context.Context, o broker.Operation) error {
 func (t *tx) holdTarget(ctx context.Context, o broker.Operation, lost []string) error {
 	gone := broker.Errorf(broker.Refused, broker.OperationTargetGone, "cannot begin an operation on %s %s: it was changed at the same moment (look, and try again)",
 		o.Target, o.TargetID)
+	if o.NodeGroup() { // its run takes each node when its batch begins
+		return nil
+	}
 	if o.Target != broker.TargetNode {
 		held := 0
 		for _, part := range o.Parts() { // by id, as any other who locks several
@@ -84,11 +92,46 @@ func (t *tx) batchOperation(ctx context.Context, r chain.Record, e broker.BatchO
 		return err
 	}
 	for _, node := range e.Free {
-		if _, err := t.ExecContext(ctx, `DELETE FROM chain_locks WHERE run_id = $1 AND name = $2`, r.ID, "operation/"+node); err != nil {
+		if err := t.dropNode(ctx, r.ID, node); err != nil {
+			return err
+		}
+		if o.NodeGroup() {
+			t.hint(HintNode, node)
+		}
+	}
+	return t.takeNodes(ctx, r, e.Take)
+}
+
+// takeNodes locks nodes for a run, but for those that somebody else has: an allocation, a run, or an operation. The row of
+// the node stays locked until then, so that no allocation gets the node at the same moment.
+func (t *tx) takeNodes(ctx context.Context, r chain.Record, nodes []string) error {
+	for _, id := range slices.Sorted(slices.Values(nodes)) { // by id, as any other who locks several
+		if _, err := node(ctx, t, id, t.ForUpdate()); broker.AsError(err).Kind == broker.NotFound {
+			continue
+		} else if err != nil {
+			return err
+		}
+		if a, err := liveClaim(ctx, t, id); err != nil || a.ID != "" {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		taken, err := t.takeLocks(ctx, r.ID, []string{"node/" + id, "operation/" + id})
+		if err == nil && len(taken) > 0 { // half a node is none
+			err = t.dropNode(ctx, r.ID, id)
+		}
+		if err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// dropNode takes from a run what it has locked of a node.
+func (t *tx) dropNode(ctx context.Context, runID, nodeID string) error {
+	_, err := t.ExecContext(ctx, `DELETE FROM chain_locks WHERE run_id = $1 AND name IN ($2, $3)`, runID, "operation/"+nodeID, "node/"+nodeID)
+	return err
 }
 
 func membersOf(all []broker.OperationMember) string {

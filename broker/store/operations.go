@@ -164,10 +164,16 @@ func (t *tx) requestOperation(ctx context.Context, r chain.Record, o broker.Oper
 	if err := t.tellOperation(ctx, o); err != nil {
 		return err
 	}
+	after := []any{
+		"operation", o.Operation, "definition_digest", o.DefinitionDigest, "project", o.ProjectID, "target", o.Target, "target_id", o.TargetID,
+		"nodes", o.NodeIDs, "inputs_digest", o.Plan.InputsDigest, "run", o.RunID, "trace_id", o.TraceParent.TraceID(),
+	}
+	if len(o.PassedOver) > 0 {
+		after = append(after, "passed_over", o.PassedOver)
+	}
 	return t.audit(ctx, broker.AuditEntry{
 		Actor: o.RequestedBy, Action: "operation.request", Subject: "operation/" + o.ID, Reason: o.Reason, CorrelationID: o.CorrelationID,
-		After: small("operation", o.Operation, "definition_digest", o.DefinitionDigest, "project", o.ProjectID, "target", o.Target,
-			"target_id", o.TargetID, "nodes", o.NodeIDs, "inputs_digest", o.Plan.InputsDigest, "run", o.RunID, "trace_id", o.TraceParent.TraceID()),
+		After: small(after...),
 	})
 }
 

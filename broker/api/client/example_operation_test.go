@@ -17,6 +17,9 @@ func ExampleClient_RunNodeOperation() {
 
 	ask := api.PlatformOperationCreate{Operation: "runtime.readiness.verify@v1", Node: node.NodeID, Reason: "new cables"}
 	must(c.PlanNodeOperation(ctx, ask))
+	group := must(c.PlanNodeOperation(ctx, api.PlatformOperationCreate{Operation: ask.Operation, Nodes: node.NodeID, Canary: 1, Reason: "new cables"}))
+	fmt.Println(len(group.Nodes), group.Nodes[0].Batch, len(group.PassedOver))
+
 	made := must(c.RunNodeOperation(ctx, ask))
 	fmt.Println(made.Operation.Operation, made.Target, made.Attempt)
 
@@ -34,6 +37,7 @@ func ExampleClient_RunNodeOperation() {
 	list := must(c.Operations(ctx, "", client.OperationFilter{}))
 	fmt.Println(len(list.Items), list.Items[0].ID == made.ID)
 	// Output:
+	// 1 1 0
 	// runtime.readiness.verify@v1 node 1
 	// node_in_run
 	// canceled canceled

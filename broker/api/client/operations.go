@@ -81,13 +81,14 @@ func (c *Client) RetryProjectOperation(ctx context.Context, project, id, reason 
 	return submit[api.Operation](ctx, c, http.MethodPost, at("projects", project, "operations", id, "retry"), api.ReasonBody{Reason: reason})
 }
 
-// RunNodeOperation begins an operation on a node that no allocation holds. It needs a token of the platform, as
-// all methods below.
+// RunNodeOperation begins an operation on a node, or on a group of nodes, that no allocation holds. It needs a token of the
+// platform, as all methods below.
 func (c *Client) RunNodeOperation(ctx context.Context, o api.PlatformOperationCreate) (*api.PlatformOperation, error) {
 	return begin[api.PlatformOperation](ctx, c, at("operations"), o)
 }
 
-// PlanNodeOperation returns the plan that an operation on a node would have.
+// PlanNodeOperation returns the plan that an operation on nodes would have. That of a group names the nodes, and those that
+// are passed over.
 func (c *Client) PlanNodeOperation(ctx context.Context, o api.PlatformOperationCreate) (*api.OperationPlan, error) {
 	return submit[api.OperationPlan](ctx, c, http.MethodPost, at("operations", "plan"), o)
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,12 +17,14 @@ import (
 func operationPlanCommand(a *app) *cobra.Command {
 	var o operationOrder
 	c := &cobra.Command{
-		Use: "plan OPERATION --allocation ID | --group SELECTOR | --node NODE", Short: "show the plan that an operation would have", Args: exactly("OPERATION"),
+		Use: "plan OPERATION --allocation ID | --group SELECTOR | --node NODE | --nodes SELECTOR", Short: "show the plan that an operation would have", Args: exactly("OPERATION"),
 		Long: `Show the plan that a node would get: the steps with their values, the deadline and the
 sources within the policy, and for each artifact who signed it, or what says that no
 signature is required. Target, inputs and policy are checked as for hostler operation
-run, and nothing begins.`,
-		Example: "  hostler operation plan gpu.host.bootstrap@v1 --node gpu-07 --inputs packages.json",
+run, and nothing begins. With --nodes it shows the nodes with their batches, and those
+that are passed over, with the reason.`,
+		Example: "  hostler operation plan gpu.host.bootstrap@v1 --node gpu-07 --inputs packages.json\n" +
+			"  hostler operation plan gpu.host.bootstrap@v1 --nodes site=dc1,rack=r12 --canary 1 --inputs packages.json",
 		RunE: func(c *cobra.Command, args []string) error {
 			inputs, err := o.read(a)
 			if err != nil {
@@ -32,10 +35,8 @@ run, and nothing begins.`,
 				return err
 			}
 			var p *api.OperationPlan
-			if o.node != "" {
-				p, err = remote.PlanNodeOperation(c.Context(), api.PlatformOperationCreate{
-					Operation: args[0], Node: o.node, Inputs: inputs, Reason: o.reason,
-				})
+			if o.ofPlatform() {
+				p, err = remote.PlanNodeOperation(c.Context(), o.onNodes(args[0], inputs))
 			} else {
 				if o.project, err = ownProject(c.Context(), remote, o.project); err != nil {
 					return err
@@ -73,7 +74,24 @@ func (a *app) showOperationPlan(operation string, p *api.OperationPlan) error {
 			"deadline", (time.Duration(plan.DeadlineSeconds) * time.Second).String())
 		page.Table([]render.Column{render.ID("STEP"), render.Main("KIND"), render.Keep("ATTEMPTS"), render.Keep("TIMEOUT")}, rows)
 		showPlannedArtifacts(page, p.Artifacts)
+		showPlannedNodes(page, p)
 	})
+}
+
+// showPlannedNodes shows the nodes of a group of the platform, and those that are passed over.
+func showPlannedNodes(page *render.Page, p *api.OperationPlan) {
+	var rows [][]string
+	for _, n := range p.Nodes {
+		rows = append(rows, []string{n.ID, n.Hostname, strconv.Itoa(n.Batch), "", ""})
+	}
+	for _, n := range p.PassedOver {
+		rows = append(rows, []string{n.ID, n.Hostname, "passed over", n.Code, n.Because})
+	}
+	if len(rows) > 0 {
+		page.Table([]render.Column{
+			render.ID("NODE"), render.Main("HOSTNAME"), render.Keep("BATCH"), render.Keep("CODE"), render.Keep("BECAUSE"),
+		}, rows)
+	}
 }
 
 // showPlannedArtifacts shows what a plan brings to a node: a row for each signature, and one for what has none.

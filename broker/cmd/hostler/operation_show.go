@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -190,20 +191,23 @@ func (a *app) showOperation(v *seenOperation) error {
 	})
 }
 
-// showMembers shows the allocations of a group, with the places of their nodes.
+// showMembers shows the allocations or the nodes of a group, with the places of their nodes.
 func showMembers(p *render.Page, all []api.OperationMember) {
 	var rows [][]string
-	first := 1
+	first, kind := 1, "ALLOCATION"
 	for _, m := range all {
+		if m.NodeID != "" {
+			kind = "MEMBER"
+		}
 		rows = append(rows, []string{
-			m.AllocationID, fmt.Sprintf("%d-%d", first, first+m.Nodes-1), strconv.Itoa(m.Succeeded), strconv.Itoa(m.Failed),
+			cmp.Or(m.AllocationID, m.NodeID), fmt.Sprintf("%d-%d", first, first+m.Nodes-1), strconv.Itoa(m.Succeeded), strconv.Itoa(m.Failed),
 			strconv.Itoa(m.Skipped), m.Code,
 		})
 		first += m.Nodes
 	}
 	if len(rows) > 0 {
 		p.Table([]render.Column{
-			render.ID("ALLOCATION"), render.Keep("NODES"), render.Keep("SUCCEEDED"), render.Keep("FAILED"), render.Keep("SKIPPED"), render.Keep("CODE"),
+			render.ID(kind), render.Keep("NODES"), render.Keep("SUCCEEDED"), render.Keep("FAILED"), render.Keep("SKIPPED"), render.Keep("CODE"),
 		}, rows)
 	}
 }

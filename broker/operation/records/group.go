@@ -2,6 +2,7 @@ package records
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -10,10 +11,10 @@ import (
 	"github.com/hostler/hostler/broker/store"
 )
 
-// Group is a set of allocations of a project, which a selector names.
+// Group is a set of allocations of a project, or of nodes of the platform, which a selector names.
 type Group struct {
 	Selector broker.Selector
-	Sites    []string // where allocations may be; nil: anywhere
+	Sites    []string // where they may be; nil: anywhere
 }
 
 // members are the allocations of a group at this moment, by id. Codes: operation_group_empty,
@@ -28,7 +29,7 @@ func (r *Records) members(ctx context.Context, p broker.Project, g Group) (all [
 		return nil, err
 	}
 	no := func(code, format string, args ...any) error {
-		return broker.Errorf(broker.Refused, code, "cannot carry out an operation on group "+g.Selector.String()+": "+format, args...)
+		return broker.Errorf(broker.Refused, code, "cannot carry out an operation on group %s: %s", g.Selector, fmt.Sprintf(format, args...))
 	}
 	if len(all) == 0 {
 		return nil, no("operation_group_empty", "the project has no active allocation that matches (hostler allocation list)")

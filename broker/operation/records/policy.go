@@ -58,7 +58,10 @@ func (r *Records) planned(ctx context.Context, d *definition.Definition, o *brok
 	for i, a := range w.members {
 		on = append(on[:i], subject{begins: true, backend: d.Backend, allocation: a})
 	}
-	if ask.GPUs, err = r.gpusOf(ctx, cmp.Or(on[0].allocation.SKU, w.Node.SKU)); err != nil {
+	for i, n := range w.nodes {
+		on = append(on[:i], subject{begins: true, backend: d.Backend, node: n})
+	}
+	if ask.GPUs, err = r.gpusOf(ctx, cmp.Or(on[0].allocation.SKU, on[0].node.SKU)); err != nil {
 		return 0, err
 	}
 	if o.Plan, err = plan.Make(d, ask); err != nil {
@@ -114,7 +117,7 @@ type subject struct {
 	begins     bool // nodes are about to get a task
 	backend    string
 	allocation broker.Allocation // of an allocation's operation, or a member of a group
-	node       broker.Node       // of a node's operation
+	node       broker.Node       // of a node's operation, or a member of the platform's group
 }
 
 // permits holds an operation with its plan against the policy, and asks the policy engine about what the policy
@@ -160,7 +163,7 @@ func factsOf(o broker.Operation, on subject, now time.Time) broker.OperationFact
 		Operation: name, Version: version, Backend: on.backend, Trigger: string(o.Trigger), TargetKind: string(o.Target),
 		NodeCount: len(o.NodeIDs), Site: o.Site, SKU: on.node.SKU, Labels: on.node.Labels, ArtifactSources: plan.Sources(o.Plan),
 	}
-	if o.Target != broker.TargetNode {
+	if o.Target != broker.TargetNode && !o.NodeGroup() { // a binding has no allocation yet
 		f.SKU, f.Labels = on.allocation.SKU, on.allocation.Labels
 	}
 	if !on.begins {

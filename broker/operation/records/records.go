@@ -67,7 +67,7 @@ func (r *Records) Tasks(ctx context.Context, nodeID, runID string) ([]broker.Tas
 
 // Check implements operation.Records. The policy may have become narrower since the plan was made, and a
 // signer may be trusted no more.
-func (r *Records) Check(ctx context.Context, o broker.Operation, nodes []string, begins bool) (lost []string, err error) {
+func (r *Records) Check(ctx context.Context, o broker.Operation, nodes []string, begins bool) (lost map[string]string, err error) {
 	e, lost, err := r.permitted(ctx, o, nodes, begins)
 	if err != nil {
 		return nil, err
@@ -76,15 +76,19 @@ func (r *Records) Check(ctx context.Context, o broker.Operation, nodes []string,
 }
 
 // permitted holds an operation against its target and the policy as they are now, and returns the policy. lost
-// are the allocations of a group that are not the project's any more. The rest is as in Check.
+// are the members of a group that are left out, as in Check. The rest is as in Check, too.
 func (r *Records) permitted(
 	ctx context.Context, o broker.Operation, nodes []string, begins bool,
-) (e broker.EffectiveOperationPolicy, lost []string, err error) {
+) (e broker.EffectiveOperationPolicy, lost map[string]string, err error) {
 	var on []subject
+	lost = map[string]string{}
 	for _, part := range o.Parts() {
+		if o.NodeGroup() && !slices.Contains(nodes, part.Member()) {
+			continue
+		}
 		s, err := r.fit(ctx, o, part, nodes, begins)
-		if o.Target == broker.TargetGroup && broker.AsError(err).Code == broker.OperationTargetGone {
-			lost = append(lost, part.AllocationID)
+		if code := left(o, err); code != "" {
+			lost[part.Member()] = code
 			continue
 		}
 		if err != nil {
@@ -110,12 +114,24 @@ func (r *Records) permitted(
 	return e, lost, r.permits(ctx, e, o, on)
 }
 
+// left is the code of a refusal that leaves a member out of its group; empty: it is none.
+func left(o broker.Operation, err error) string {
+	e := broker.AsError(err)
+	switch {
+	case err == nil || o.Target != broker.TargetGroup:
+		return ""
+	case e.Code == broker.OperationTargetGone, o.NodeGroup() && (e.Kind == broker.Refused || e.Kind == broker.NotFound):
+		return e.Code
+	}
+	return ""
+}
+
 // fit holds a part of an operation against the records. Codes: those of operation.Fit.
 func (r *Records) fit(
 	ctx context.Context, o broker.Operation, part broker.OperationPart, nodes []string, begins bool,
 ) (s subject, err error) {
 	s.begins = begins
-	if o.Target != broker.TargetNode {
+	if part.AllocationID != "" {
 		if s.allocation, err = r.DB.Allocation(ctx, part.AllocationID); err != nil {
 			return s, err
 		}
@@ -129,7 +145,7 @@ func (r *Records) fit(
 		if err != nil {
 			return s, err
 		}
-		if at = append(at, p); o.Target == broker.TargetNode {
+		if at = append(at, p); part.AllocationID == "" {
 			s.node = p.Node
 		}
 	}
@@ -145,6 +161,9 @@ func (r *Records) place(ctx context.Context, nodeID string) (p operation.Place, 
 		return p, err
 	}
 	p.Claim = claim.ID
+	if p.Run, _, err = r.DB.RunOfNode(ctx, nodeID); err != nil {
+		return p, err
+	}
 	all, err := r.DB.Occupants(ctx, nodeID)
 	for _, o := range all {
 		if o.Live() {

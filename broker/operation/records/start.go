@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,7 +23,7 @@ type Order struct {
 	Inputs      json.RawMessage
 	Project     broker.Project    // zero: an operation of the platform
 	Allocation  broker.Allocation // of a project's operation
-	Group       *Group            // of a project's operation, instead of the allocation
+	Group       *Group            // instead of the allocation or the node; of a project: allocations, of the platform: nodes
 	Node        broker.Node       // of an operation of the platform
 	Batches     broker.OperationBatches
 	RequestedBy string
@@ -34,7 +35,11 @@ type Order struct {
 	// TraceParent is the trace context of the request; empty: no request asks, and the operation begins a trace.
 	TraceParent broker.TraceParent
 
-	members []broker.Allocation // of the group
+	// Passed, if set, is told of each node of a group that is passed over.
+	Passed func(Passed)
+
+	members []broker.Allocation // of the group of a project
+	nodes   []broker.Node       // of the group of the platform
 }
 
 // New checks an order and makes its operation, which nothing has stored yet. Codes: those of plan.Make,
@@ -59,7 +64,12 @@ func (r *Records) ordered(ctx context.Context, w Order) (broker.Operation, error
 	if a := w.Allocation; a.ID != "" {
 		o.Target, o.TargetID, o.AllocationID, o.Site, o.NodeIDs = broker.TargetAllocation, a.ID, a.ID, a.Site, a.NodeIDs
 	}
-	if w.Group != nil {
+	if w.Group != nil && w.Project.ID == "" {
+		var err error
+		if w.nodes, err = r.groupNodes(ctx, &o, w); err != nil {
+			return o, err
+		}
+	} else if w.Group != nil {
 		var err error
 		if w.members, err = r.members(ctx, w.Project, *w.Group); err != nil {
 			return o, err
@@ -89,9 +99,12 @@ func (r *Records) ordered(ctx context.Context, w Order) (broker.Operation, error
 		return o, err
 	}
 	lost, err := r.Check(ctx, o, o.NodeIDs, true)
+	if err == nil && o.NodeGroup() {
+		return o, r.passOver(ctx, &o, w, lost)
+	}
 	if err == nil && len(lost) > 0 {
 		err = broker.Errorf(broker.Refused, broker.OperationTargetGone, "cannot carry out %s: allocation %s is not active, or not the project's (hostler allocation list)",
-			d.ID(), lost[0])
+			d.ID(), slices.Sorted(maps.Keys(lost))[0])
 	}
 	return o, err
 }
@@ -144,7 +157,7 @@ func (r *Records) Retry(ctx context.Context, o broker.Operation, by chain.Actor,
 	}
 	e, lost, err := r.permitted(ctx, o, o.NodeIDs, true)
 	if err == nil && len(lost) > 0 && len(lost) == len(o.Members) {
-		err = broker.Errorf(broker.Refused, broker.OperationTargetGone, "cannot retry operation %s: the project holds none of the group's allocations any more", o.ID)
+		err = broker.Errorf(broker.Refused, broker.OperationTargetGone, "cannot retry operation %s: none of its group's members is there for it any more", o.ID)
 	}
 	if err != nil {
 		return chain.Start{}, err
@@ -158,24 +171,26 @@ func (r *Records) Retry(ctx context.Context, o broker.Operation, by chain.Actor,
 			return chain.Start{}, err
 		}
 	}
+	gone := slices.Sorted(maps.Keys(lost))
 	return start(o, o.Attempt+1, chain.Start{
 		RequestedBy: by.Name, Role: by.Role, Reason: reason,
 		Effects: []any{broker.RetryOperation{
 			ID: o.ID, Operation: o.Operation, RunID: runID(o.ID, o.Attempt+1), By: by.Name, Reason: reason,
-			MostRunning: valueOr0(e.Overlay.MaxConcurrency), Signatures: signatures, Lost: lost,
+			MostRunning: valueOr0(e.Overlay.MaxConcurrency), Signatures: signatures, Lost: gone,
 		}},
-	}, lost...), nil
+	}, gone...), nil
 }
 
-// start completes a start. The nodes of lost members of a group are not locked: they may be another project's. No two runs have one operation or one node: a run on a node that no allocation
-// holds keeps the node from being handed out, and a run on an allocation leaves the node to its release.
+// start completes a start. No two runs have one operation or one node: a run on a node that no allocation holds keeps the
+// node from being handed out, and a run on an allocation leaves the node to its release. A run on a group of nodes takes
+// each when its batch begins. The nodes of lost members of a group are not locked: they may be somebody else's.
 func start(o broker.Operation, attempt int, s chain.Start, lost ...string) chain.Start {
 	s.ID, s.Kind, s.Site, s.Subject = runID(o.ID, attempt), broker.OperationKind, cmp.Or(o.Site, broker.NoSite), "operation/"+o.ID
 	s.CorrelationID = o.CorrelationID
 	s.State = operation.Work{OperationID: o.ID, Attempt: attempt, NodeIDs: o.NodeIDs}
 	s.Locks = []string{"operation/" + o.ID}
 	for _, part := range o.Parts() {
-		if slices.Contains(lost, part.AllocationID) {
+		if o.NodeGroup() || slices.Contains(lost, part.Member()) {
 			continue
 		}
 		for _, id := range part.NodeIDs {

@@ -35,6 +35,9 @@ func (r *Records) state(ctx context.Context, o broker.Operation, end broker.EndO
 		Status: string(end.To), Code: end.Code, RequestedAt: o.RequestedAt, FinishedAt: now, IssuedAt: now,
 	}
 	for _, m := range end.Members {
+		if m.AllocationID == "" { // a node, which node_ids has
+			continue
+		}
 		s.AllocationIDs = append(s.AllocationIDs, m.AllocationID)
 	}
 	for _, node := range nodes {
