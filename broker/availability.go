@@ -37,6 +37,7 @@ var availabilityOf = map[string]Availability{
 	"turnover_owed":            Held, // a turnover ended without a certificate, and nothing begins another
 	"frozen":                   InMaintenance,
 	"site_disabled":            InMaintenance,
+	"maintenance":              InMaintenance,
 	"allocation_live":          Allocated,
 	"turnover_missing":         InTurnover, // the node waits for the turnover
 	"certificate_falls_short":  Held,
@@ -68,7 +69,9 @@ var availabilityOfStatus = map[NodeStatus]Availability{
 //     whose tenant has left or has not come yet, gives way to a moving turnover.
 //  3. A node that a moving turnover holds is in turnover: the status, the silence and the missing
 //     certificate are what the turnover is for. A turnover that waits for a person holds the node.
-//  4. Otherwise each reason has a word, and the strongest word stands.
+//  4. A node in an open maintenance is in maintenance: that it is silent, that a part is missing, or that a turnover is
+//     owed, is what the maintenance is for. A node that is not in service stays out of service.
+//  5. Otherwise each reason has a word, and the strongest word stands.
 func (h Handout) Availability() (word Availability, codes []string) {
 	word = Available
 	deciding := ""
@@ -90,6 +93,9 @@ func (h Handout) Availability() (word Availability, codes []string) {
 func (h Handout) word(code string) Availability {
 	moves := !strings.HasPrefix(h.Run, "failed_") // otherwise the run waits for a person
 	turnsOver := h.RunID != "" && moves && RunKindOf(h.RunKind).TurnsOver
+	if h.Maintenance.ID != "" && !turnsOver && code != "maintenance" {
+		return h.wordInMaintenance(code)
+	}
 	switch {
 	case code == "node_status" && (h.Node.Status == Deleted || !turnsOver):
 		return cmp.Or(availabilityOfStatus[h.Node.Status], Held)
@@ -103,4 +109,16 @@ func (h Handout) word(code string) Availability {
 		return Available
 	}
 	return cmp.Or(availabilityOf[code], Held)
+}
+
+// wordInMaintenance returns the word of another reason while a maintenance is open; available: the reason does not
+// count.
+func (h Handout) wordInMaintenance(code string) Availability {
+	switch {
+	case code == "node_status" && availabilityOfStatus[h.Node.Status] == OutOfService:
+		return OutOfService
+	case h.Node.Status != Deleted && code == "allocation_live" && slices.ContainsFunc(h.Occupants, Occupant.Live):
+		return Allocated
+	}
+	return Available
 }

@@ -83,6 +83,19 @@ func TestOneWordSaysWhyANodeIsNotHandedOut(t *testing.T) {
 		{"an onboarding makes it", func(h *Handout) {
 			h.Node.Status, h.RunID, h.Run, h.RunKind = Enrolling, "r-1", "running", OnboardingKind
 		}, "out_of_service node_status node_in_run"},
+		{"people work on it", func(h *Handout) { h.Maintenance.ID = "mnt-1" }, "maintenance maintenance"},
+		{"people work on it, so that it is silent and lacks a disk", func(h *Handout) {
+			h.Maintenance.ID, h.Node.Status, h.Devices[0].State, h.Node.TurnoverOwed = "mnt-1", Quarantined, DeviceMissing, true
+		}, "maintenance maintenance node_status turnover_owed device_missing"},
+		{"people work on it, and its tenant stays", func(h *Handout) {
+			h.Maintenance.ID, h.Occupants = "mnt-1", live
+		}, "allocated allocation_live maintenance"},
+		{"people work on it, and a turnover cleans it", func(h *Handout) {
+			h.Maintenance.ID, h.RunID, h.Run, h.RunKind = "mnt-1", "r-1", "running", turnover
+		}, "in_turnover node_in_run maintenance"},
+		{"people work on it, and it is retired", func(h *Handout) {
+			h.Maintenance.ID, h.Node.Status = "mnt-1", Retired
+		}, "out_of_service node_status maintenance"},
 		{"retired", func(h *Handout) { h.Node.Status = Retired }, "out_of_service node_status"},
 		{"deleted with a tenant on it", func(h *Handout) {
 			h.Node.Status, h.Occupants = Deleted, live

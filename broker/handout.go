@@ -30,6 +30,7 @@ type Handout struct {
 	Certificate *LastCertificate // nil: no turnover has issued a certificate
 	Devices     []Device
 	Provisions  ProvisionFailures
+	Maintenance OpenMaintenance // without an id: none
 }
 
 // LastCertificate is the newest clean certificate of a node.
@@ -86,7 +87,7 @@ var activationSteps = map[NodeStatus]string{
 // out. allocation is the allocation that the caller asks for; empty: none. An allocation of the same tenant is
 // no reason against it; if either tenant is unknown, the ids are compared instead. If the
 // allocation is already live on the node, only the reasons of service count. Codes: node_status,
-// node_silent, turnover_owed, node_in_run, frozen, site_disabled, allocation_live, turnover_missing,
+// node_silent, turnover_owed, node_in_run, frozen, site_disabled, maintenance, allocation_live, turnover_missing,
 // certificate_falls_short, certificate_expired, certificate_below_policy, certificate_not_judged,
 // provisioning_failing, device_missing, device_unexpected.
 func (h Handout) Reasons(allocation, tenant string) []Reason {
@@ -97,6 +98,7 @@ func (h Handout) Reasons(allocation, tenant string) []Reason {
 		}
 	}
 	all = append(all, h.siteClosed(allocation)...)
+	all = append(all, h.inMaintenance(allocation)...)
 	all = append(all, h.otherTenants(allocation, tenant)...)
 	return append(all, h.machine()...)
 }
@@ -145,6 +147,25 @@ func (h Handout) siteClosed(allocation string) (all []Reason) {
 	if h.SiteDisabled && (allocation == "" || h.ClaimedBy != allocation) {
 		add("site_disabled", "enable the site (hostler site enable "+h.Node.Site+")", "site %s is disabled", h.Node.Site)
 	}
+	return all
+}
+
+// inMaintenance returns the reason why a node in maintenance takes nobody new. As with a disabled site, an
+// allocation that has claimed the node before continues.
+func (h Handout) inMaintenance(allocation string) (all []Reason) {
+	m := h.Maintenance
+	if m.ID == "" || allocation != "" && h.ClaimedBy == allocation {
+		return nil
+	}
+	ticket, until := "", ""
+	if m.Ticket != "" {
+		ticket = ", ticket " + taskcatalog.Clean(m.Ticket, 64)
+	}
+	if !m.Until.IsZero() {
+		until = ", expected until " + m.Until.UTC().Format(time.RFC3339)
+	}
+	h.reasonAppender(&all)("maintenance", "close the maintenance when the work is done (hostler maintenance close "+m.ID+" --reason R)",
+		"maintenance %s (%s%s%s) is open", m.ID, m.Category, ticket, until)
 	return all
 }
 

@@ -40,6 +40,7 @@ func TestANodeIsHandedOutUnlessSomethingSpeaksAgainstIt(t *testing.T) {
 		{"a run has it that stopped", func(h *Handout) { h.RunID, h.Run, h.RunKind = "r-1", "failed_retryable", "node.onboarding" }, "node_in_run"},
 		{"frozen twice", func(h *Handout) { h.Freezes = []string{"a", "b"} }, "frozen frozen"},
 		{"its site is disabled", func(h *Handout) { h.SiteDisabled = true }, "site_disabled"},
+		{"people work on it", func(h *Handout) { h.Maintenance.ID = "mnt-1" }, "maintenance"},
 		{"somebody is on it", func(h *Handout) { h.Occupants = []Occupant{was("a-1", "acme", time.Time{})} }, "allocation_live"},
 		{"an allocation holds it", func(h *Handout) { h.ClaimedBy = "a-1" }, "allocation_live"},
 		{"somebody was, and it was not turned over", func(h *Handout) { h.Occupants = []Occupant{was("a-1", "acme", at)} }, "turnover_missing"},

@@ -110,6 +110,12 @@ var eventConstants = map[string]string{
 	"WebhookDisabledEvent":    store.WebhookDisabledEvent,
 	"OperationRequestedEvent": store.OperationRequestedEvent, "OperationCompletedEvent": store.OperationCompletedEvent,
 	"OperationFailedEvent": store.OperationFailedEvent, "OperationCanceledEvent": store.OperationCanceledEvent, "ProgressEvent": operation.ProgressEvent,
+	"MaintenancePlannedEvent": store.MaintenancePlannedEvent, "MaintenanceOpenedEvent": store.MaintenanceOpenedEvent,
+	"MaintenanceClosedEvent": store.MaintenanceClosedEvent, "MaintenanceFailedEvent": store.MaintenanceFailedEvent,
+	"MaintenanceOverdueEvent": store.MaintenanceOverdueEvent, "MaintenanceCancelledEvent": store.MaintenanceCancelledEvent,
+	"MaintenanceMissedEvent": store.MaintenanceMissedEvent, "TenantMaintenancePlannedEvent": store.TenantMaintenancePlannedEvent,
+	"TenantMaintenanceSoonEvent": store.TenantMaintenanceSoonEvent, "TenantMaintenanceOpenedEvent": store.TenantMaintenanceOpenedEvent,
+	"TenantMaintenanceClosedEvent": store.TenantMaintenanceClosedEvent, "TenantMaintenanceCancelledEvent": store.TenantMaintenanceCancelledEvent,
 	"UsageStartedEvent": store.UsageStartedEvent, "UsageEndedEvent": store.UsageEndedEvent,
 	"AgentUpdatedEvent": broker.AgentUpdatedEvent, "AgentUpdateFailedEvent": broker.AgentUpdateFailedEvent, "AgentRolledBackEvent": broker.AgentRolledBackEvent,
 }

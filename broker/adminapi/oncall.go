@@ -51,13 +51,11 @@ func (a *API) addAttention(
 	if err := a.leftAlone(ctx, out, sites); err != nil {
 		return err
 	}
-	if err := a.closedSites(ctx, out, sites); err != nil {
+	if err := errors.Join(a.closedSites(ctx, out, sites), a.unprovisionable(ctx, out, sites)); err != nil {
 		return err
 	}
-	if err := a.unprovisionable(ctx, out, sites); err != nil {
-		return err
-	}
-	if err := errors.Join(a.waitingReleases(ctx, out, sites), a.shortReservations(ctx, out), a.shippedDefinitions(ctx, out)); err != nil {
+	if err := errors.Join(a.waitingReleases(ctx, out, sites), a.shortReservations(ctx, out), a.shippedDefinitions(ctx, out),
+		a.overdueMaintenances(ctx, out, sites)); err != nil {
 		return err
 	}
 	if err := a.failedReleases(ctx, out, sites); err != nil {

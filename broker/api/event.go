@@ -24,7 +24,7 @@ type ProjectEvent struct {
 	Subject         string    `json:"subject" doc:"allocation/ID or operation/ID"`
 	Time            time.Time `json:"time"`
 	DataContentType string    `json:"datacontenttype"`
-	Data            any       `json:"data" doc:"ProjectEventData, ProjectOperationData or ProjectOperationProgress"`
+	Data            any       `json:"data" doc:"ProjectEventData, ProjectMaintenanceData, ProjectOperationData or ProjectOperationProgress"`
 }
 
 // ProjectEventData says which status an allocation has reached.
@@ -38,6 +38,16 @@ type ProjectEventData struct {
 	GPUs           int      `json:"gpus" doc:"number of GPUs of one node; 0: whole nodes"`
 	Code           string   `json:"code" doc:"why the allocation or its release failed, or end_operation_passed (the release goes on without the operation of its end); empty: no failure"`
 	CertificateIDs []string `json:"certificate_ids" doc:"ids of the certificates that end a released allocation"`
+}
+
+// ProjectMaintenanceData tells of a maintenance of a node that an allocation has.
+type ProjectMaintenanceData struct {
+	AllocationID  string `json:"allocation_id"`
+	ProjectID     string `json:"project_id"`
+	MaintenanceID string `json:"maintenance_id"`
+	Tenant        string `json:"tenant" doc:"stays, or leaves: the platform releases the allocation when the maintenance begins"`
+	From          string `json:"from"`
+	Until         string `json:"until" doc:"expected end; empty: not known"`
 }
 
 // ProjectOperationData says that an operation was requested, or how it ended.

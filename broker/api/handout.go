@@ -12,7 +12,7 @@ type Handout struct {
 
 // HandoutReason is one reason why a node may not be handed out.
 type HandoutReason struct {
-	Code       string `json:"code" doc:"node_status, node_silent, turnover_owed, node_in_run, frozen, site_disabled, allocation_live, turnover_missing, certificate_falls_short, certificate_expired, certificate_below_policy, certificate_not_judged, provisioning_failing, device_missing or device_unexpected"`
+	Code       string `json:"code" doc:"node_status, node_silent, turnover_owed, node_in_run, frozen, site_disabled, maintenance, allocation_live, turnover_missing, certificate_falls_short, certificate_expired, certificate_below_policy, certificate_not_judged, provisioning_failing, device_missing or device_unexpected"`
 	Message    string `json:"message"`
 	NextAction string `json:"next_action"`
 }

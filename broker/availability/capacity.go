@@ -18,6 +18,7 @@ type Capacity struct {
 	GPUsPerNode int    // by the SKU; 0: the SKU has none, or is not on record
 	Nodes       map[broker.Availability]int
 	Faulty      int // allocated nodes that need a repair
+	InRepair    int // nodes in maintenance that need a repair, or that people work on
 	// Reserved are free nodes that are kept for the reservations of projects. Nodes counts them among the
 	// available ones.
 	Reserved int
@@ -37,7 +38,18 @@ func (c Capacity) Delivered() (n int) {
 
 // Healthy counts the nodes that are in use without a fault, or come into use without a repair.
 func (c Capacity) Healthy() int {
-	return c.Nodes[broker.Available] + c.Nodes[broker.Allocated] - c.Faulty + c.Nodes[broker.InTurnover] + c.Nodes[broker.InMaintenance]
+	return c.Nodes[broker.Available] + c.Nodes[broker.Allocated] - c.Faulty + c.Nodes[broker.InTurnover] +
+		c.Nodes[broker.InMaintenance] - c.InRepair
+}
+
+// count adds the nodes of a count that need a repair.
+func (c *Capacity) count(of store.AvailabilityCount) {
+	switch of.Word {
+	case broker.Allocated:
+		c.Faulty += of.Faulty
+	case broker.InMaintenance:
+		c.InRepair += of.Faulty
+	}
 }
 
 // maxTurnovers is how many turnovers are read, however long the period.
@@ -81,9 +93,7 @@ func CapacityOf(ctx context.Context, db *store.DB, sites []string, from time.Tim
 			rows[k].Turnovers, rows[k].Median, rows[k].P95 = len(took[k]), percentile(took[k], 50), percentile(took[k], 95)
 		}
 		rows[k].Nodes[c.Word] += c.Nodes
-		if c.Word == broker.Allocated {
-			rows[k].Faulty += c.Faulty
-		}
+		rows[k].count(c)
 	}
 	out := []Capacity{}
 	for _, k := range slices.SortedFunc(maps.Keys(rows), func(a, b key) int {
@@ -127,9 +137,7 @@ func CapacityByPlace(ctx context.Context, db *store.DB, sites []string, level st
 			last++
 		}
 		out[last].Nodes[c.Word] += c.Nodes
-		if c.Word == broker.Allocated {
-			out[last].Faulty += c.Faulty
-		}
+		out[last].count(c)
 	}
 	return out, nil
 }

@@ -16,6 +16,8 @@ const ProjectIDsKey = "broker/project-events-key"
 var ProjectTypes = []string{
 	store.ProvisioningRequestedEvent, store.ProvisioningActiveEvent, store.ProvisioningFailedEvent,
 	store.ReleasingRequestedEvent, store.ReleasingCompletedEvent, store.ReleaseFailedEvent,
+	store.TenantMaintenancePlannedEvent, store.TenantMaintenanceSoonEvent, store.TenantMaintenanceOpenedEvent,
+	store.TenantMaintenanceClosedEvent, store.TenantMaintenanceCancelledEvent,
 	store.OperationRequestedEvent, operation.ProgressEvent, store.OperationCompletedEvent, store.OperationFailedEvent,
 	store.OperationCanceledEvent,
 }
@@ -35,6 +37,8 @@ func ProjectEvent(ids ProjectIDs, e store.OutboxEvent) (out api.ProjectEvent, er
 		out.Subject, out.Data = "operation/"+data.OperationID, data
 	case strings.HasPrefix(e.Type, "operation."):
 		out.Subject, out.Data, err = projectOperation(e.Data)
+	case strings.HasPrefix(e.Type, "provisioning.maintenance."):
+		out.Subject, out.Data, err = projectMaintenance(e.Data)
 	default:
 		out.Subject, out.Data, err = projectAllocation(e.Data)
 	}
@@ -49,6 +53,11 @@ func projectAllocation(raw json.RawMessage) (subject string, data api.ProjectEve
 		data.CertificateIDs = []string{}
 	}
 	return "allocation/" + data.AllocationID, data, nil
+}
+
+func projectMaintenance(raw json.RawMessage) (subject string, data api.ProjectMaintenanceData, err error) {
+	err = json.Unmarshal(raw, &data)
+	return "allocation/" + data.AllocationID, data, err
 }
 
 func projectOperation(raw json.RawMessage) (subject string, data api.ProjectOperationData, err error) {

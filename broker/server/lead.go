@@ -12,6 +12,7 @@ import (
 	"github.com/hostler/hostler/broker/audit"
 	"github.com/hostler/hostler/broker/availability"
 	"github.com/hostler/hostler/broker/internal/periodic"
+	maintenancerecords "github.com/hostler/hostler/broker/maintenance/records"
 	"github.com/hostler/hostler/broker/outbox"
 	"github.com/hostler/hostler/broker/outbox/nats"
 	"github.com/hostler/hostler/broker/outbox/webhook"
@@ -48,6 +49,9 @@ func (s *Server) lead(ctx context.Context) {
 	automatic := &turnoverrecords.Automatic{
 		Starts: &turnoverrecords.Starts{DB: s.db, Runs: s.runs}, Period: s.c.Often, Log: s.c.Log.Named("automatic"),
 	}
+	maintenances := &maintenancerecords.Watch{
+		Records: maintenancerecords.Records{DB: s.db}, Period: s.c.Often, Log: s.c.Log.Named("maintenance"),
+	}
 	leftovers := &turnoverrecords.Leftovers{DB: s.db, Secrets: s.secrets, Log: s.c.Log.Named("leftovers")}
 	compare := &restore.Watch{DB: s.db, Regions: s.sites, Tasks: s.queue, Log: s.c.Log.Named("restore")}
 	webhooks := &webhook.Deliverer{
@@ -62,6 +66,7 @@ func (s *Server) lead(ctx context.Context) {
 		sealer.Run, watch.Run, words.Run, keeper.Run, kept.Run, s.sweep, s.catchUpMachines, s.auditStrangers, compare.Run,
 		s.afterRelease(drift.Run), s.afterRelease(profiles.Run), s.afterRelease(leftovers.Run), s.afterRelease(silence.Run),
 		s.afterRelease(automatic.Run), s.afterRelease(old.Run), s.afterRelease(allocations.Run), s.afterRelease(webhooks.Run),
+		s.afterRelease(maintenances.Run),
 	} {
 		work.Go(func() { run(ctx) })
 	}

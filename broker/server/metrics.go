@@ -66,7 +66,7 @@ func newMetrics(
 	}
 	m.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		m.requests, m.results, m.refusals, build, &inventory{db: db, trust: authority, unwritable: unwritable, eventRelay: eventRelay},
-		&turnovers{db: db}, &reservations{db: db}, m.operations, &liveOperations{db: db},
+		&turnovers{db: db}, &reservations{db: db}, &maintenances{db: db}, m.operations, &liveOperations{db: db},
 		&expiries{sources: ends},
 		prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "hostler_store_statements_total", Help: "SQL statements that this broker sent to its database.",

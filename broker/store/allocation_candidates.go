@@ -88,6 +88,7 @@ func (p *placement) candidates(site string, of wish) (w sqlkit.Where) {
 	w.Add("status = ?", string(broker.Active))
 	w.Add("turnover_owed = ?", false)
 	w.Add("NOT EXISTS (SELECT 1 FROM allocation_claims c WHERE c.node_id = nodes.id AND c.ended_at = 0)")
+	w.Add("NOT EXISTS (SELECT 1 FROM maintenances m WHERE m.node_id = nodes.id AND m.status = 'open')")
 	switch image := broker.ImageName(p.n.Image); of {
 	case withImage:
 		w.Add(hasImage, image)

@@ -55,7 +55,8 @@ func (db *DB) countAvailability(ctx context.Context, sites []string, place strin
 
 // faulty is true of a node that needs a repair, whatever its availability is.
 const faulty = `nodes.status IN ('offline', 'quarantined') OR codes LIKE '%"node_silent"%' OR codes LIKE '%"device_missing"%'
-	OR codes LIKE '%"device_unexpected"%' OR codes LIKE '%"provisioning_failing"%' OR codes LIKE '%"certificate_falls_short"%'`
+	OR codes LIKE '%"device_unexpected"%' OR codes LIKE '%"provisioning_failing"%' OR codes LIKE '%"certificate_falls_short"%'
+	OR codes LIKE '%"maintenance"%'`
 
 // TurnoverTime is how long a turnover kept a node of a SKU at a site out of use.
 type TurnoverTime struct {

@@ -16,6 +16,12 @@ import (
 // siteDisabled is true of a node at a disabled site.
 const siteDisabled = `EXISTS (SELECT 1 FROM maas_sites d WHERE d.name = nodes.site AND d.status = 'disabled')`
 
+// openMaintenance and joinMaintenance read the maintenance that keeps a node out, by the index maintenances_open.
+const (
+	openMaintenance = `COALESCE(m.id, ''), COALESCE(m.category, ''), COALESCE(m.ticket, ''), COALESCE(m.until_at, 0)`
+	joinMaintenance = `LEFT JOIN maintenances m ON m.node_id = nodes.id AND m.status = 'open'`
+)
+
 // Handout collects the data that decides whether a node may be handed to a tenant.
 func (db *DB) Handout(ctx context.Context, n broker.Node) (broker.Handout, error) {
 	return handout(ctx, db.reader(), db.judgeFile, n, db.Now())
@@ -49,12 +55,12 @@ func (t *tx) handoutKept(ctx context.Context, n broker.Node) (broker.Handout, er
 
 func unjudgedHandout(ctx context.Context, r sqlkit.Runner, n broker.Node, now time.Time) (h broker.Handout, err error) {
 	h.Node, h.Now = n, now
-	p := &h.Provisions
+	p, m := &h.Provisions, &h.Maintenance
 	if err := r.QueryRowContext(ctx, `SELECT override_at, `+siteDisabled+`, COALESCE(failures, 0), COALESCE(code, ''), COALESCE(message, ''),
-			COALESCE(allocation_id, ''), COALESCE(at, 0), COALESCE(held_at, 0)
-		FROM nodes LEFT JOIN provision_failures ON node_id = nodes.id WHERE nodes.id = $1`,
+			COALESCE(allocation_id, ''), COALESCE(at, 0), COALESCE(held_at, 0), `+openMaintenance+`
+		FROM nodes LEFT JOIN provision_failures f ON f.node_id = nodes.id `+joinMaintenance+` WHERE nodes.id = $1`,
 		n.ID).Scan(sqlkit.ScanMicros(&h.OverrideAt), &h.SiteDisabled, &p.Failures, &p.Code, &p.Message, &p.AllocationID,
-		sqlkit.ScanMicros(&p.At), sqlkit.ScanMicros(&p.HeldAt)); err != nil {
+		sqlkit.ScanMicros(&p.At), sqlkit.ScanMicros(&p.HeldAt), &m.ID, &m.Category, &m.Ticket, sqlkit.ScanMicros(&m.Until)); err != nil {
 		return h, err
 	}
 	err = r.QueryRowContext(ctx, `SELECT id, status, kind FROM chain_runs WHERE id IN (SELECT run_id FROM chain_locks WHERE name = $1)`,

@@ -43,7 +43,7 @@ func handouts(ctx context.Context, r sqlkit.Runner, of sqlkit.Where, now time.Ti
 			sqlkit.ScanMicros(&n.LastAgentContactAt), sqlkit.ScanMicros(&f.OverrideAt),
 			&f.RunID, &f.Run, &f.RunKind, &f.ClaimedBy,
 			&c.ID, &c.MeetsPolicy, sqlkit.ScanMicros(&c.IssuedAt), sqlkit.ScanMicros(&c.ValidUntil), &f.word, &f.codes, &f.SiteDisabled,
-			sqlkit.ScanMicros(&f.Provisions.HeldAt),
+			sqlkit.ScanMicros(&f.Provisions.HeldAt), &f.Maintenance.ID,
 			&f.verdict.certificateID, &f.verdict.policy, sqlkit.ScanJSON(&f.verdict.lacks), sqlkit.ScanMicros(&f.verdict.since))
 		if c.ID != "" {
 			f.policy, f.Certificate = policies[n.Site], &c
@@ -57,10 +57,10 @@ func handouts(ctx context.Context, r sqlkit.Runner, of sqlkit.Where, now time.Ti
 			COALESCE(k.id, ''), COALESCE(k.status, ''), COALESCE(k.kind, ''),
 			COALESCE((SELECT allocation_id FROM allocation_claims WHERE node_id = nodes.id AND ended_at = 0), ''),
 			COALESCE(c.id, ''), COALESCE(c.meets_policy, FALSE), COALESCE(c.issued_at, 0), COALESCE(c.valid_until, 0),
-			COALESCE(a.word, ''), COALESCE(a.codes, ''), `+siteDisabled+`, COALESCE(p.held_at, 0),
+			COALESCE(a.word, ''), COALESCE(a.codes, ''), `+siteDisabled+`, COALESCE(p.held_at, 0), COALESCE(m.id, ''),
 			COALESCE(v.certificate_id, ''), COALESCE(v.policy, ''), COALESCE(v.lacks, '[]'), COALESCE(v.since, 0)
 		FROM nodes LEFT JOIN node_availability a ON a.node_id = nodes.id LEFT JOIN provision_failures p ON p.node_id = nodes.id
-			LEFT JOIN certificate_verdicts v ON v.node_id = nodes.id
+			LEFT JOIN certificate_verdicts v ON v.node_id = nodes.id `+joinMaintenance+`
 			LEFT JOIN chain_locks l ON l.name = 'node/' || nodes.id LEFT JOIN chain_runs k ON k.id = l.run_id
 			LEFT JOIN clean_certificates c ON c.id = (SELECT id FROM clean_certificates WHERE node_id = nodes.id ORDER BY issued_at DESC, id DESC LIMIT 1)`+
 		w.String(), w.Args...)

@@ -60,6 +60,13 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.UnendedOperation(ctx, n.ID))(t)
 	must(db.OperationsOn(ctx, []string{n.ID, "n-2"}))(t)
 	must(db.PassedReleases(ctx, []string{"a-1", "a-2"}))(t)
+	must(db.DueMaintenances(ctx, 10))(t)
+	must(db.LeavingMaintenances(ctx, 10))(t)
+	must(db.OverdueMaintenances(ctx, []string{"dc1"}))(t)
+	must(db.CountMaintenances(ctx))(t)
+	mustPage(db.Maintenances(ctx, store.MaintenanceFilter{Sites: []string{"dc1"}}))(t)
+	mustPage(db.Maintenances(ctx, store.MaintenanceFilter{NodeID: "n-1", Ended: true}))(t)
+	must(db.OpenMaintenances(ctx, []string{n.ID}))(t)
 	must(db.EffectiveOperationPolicy(ctx, broker.Place{OrganisationID: "org-1", ProjectID: "prj-1"}, "model.artifact.stage"))(t)
 	must(db.ArtifactSignerTrusts(ctx))(t)
 	must(db.DueWebhooks(ctx))(t)
@@ -125,6 +132,7 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 		"tasks_open", "chain_runs_open", "chain_runs_due", "chain_runs_held", "chain_holds_now", "outbox_waiting", "audit_logs_unsealed", "audit_logs_waiting", "certificates_denied", "terminal_sessions_live",
 		"allocations_live", "allocations_uncertified", "node_devices_wrong", "allocation_claims_live",
 		"tenant_allocations_moving", "tenant_allocations_ending", "tenant_allocations_live", "operations_live",
+		"maintenances_open", "maintenances_live",
 	}
 	many := []string{"tasks_node (node_id=?)", "chain_runs_list (site=?)", // all rows that a node or a site ever had
 		"usage_spans_project (project_id=?)", "usage_spans_project (project_id=? AND from_at<?)", "usage_spans_from (from_at<?)"}

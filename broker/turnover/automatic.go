@@ -44,7 +44,7 @@ func AutomaticOf(nodeID string, since time.Time) string {
 
 // waits are the codes of reasons with which no turnover begins without a request: the node is in
 // other hands, or its tenant is not gone.
-var waits = []string{"node_status", "node_silent", "turnover_owed", "node_in_run", "frozen", "site_disabled", "allocation_live"}
+var waits = []string{"node_status", "node_silent", "turnover_owed", "node_in_run", "frozen", "site_disabled", "maintenance", "allocation_live"}
 
 // begins are the codes of reasons that a turnover ends, and that make one due.
 var begins = []string{"turnover_missing", "certificate_expired", "certificate_below_policy"}

@@ -49,7 +49,7 @@ func (n *Nodes) Live(ctx context.Context, nodeID string) ([]broker.Occupant, err
 // turnover and the policy since then: they say nothing about the present system's fitness.
 var runReasons = []string{
 	"node_in_run", "allocation_live", "turnover_missing", "certificate_expired", "certificate_below_policy", "certificate_not_judged", "frozen",
-	"site_disabled", "provisioning_failing",
+	"site_disabled", "maintenance", "provisioning_failing",
 }
 
 // Unfit implements agentlifecycle.Nodes.

@@ -281,6 +281,9 @@ func (s *search) walk() {
 	of["reservation"] = []string{servertest.Must[api.PlatformReservation](t, p.Broker, http.MethodPost, "/reservations", api.ReservationCreate{
 		Project: project.ID, SKU: "h100.8gpu", Nodes: 1, To: p.Now().Add(time.Hour), Reason: "test",
 	}).ID}
+	of["maintenance"] = []string{servertest.Must[api.MaintenanceDetail](t, p.Broker, http.MethodPost, "/maintenances", api.MaintenanceCreate{
+		Node: of["node"][0], Category: "planned", From: p.Now().Add(time.Hour), Until: p.Now().Add(2 * time.Hour), Reason: "test",
+	}).ID}
 	of["definition"] = []string{"gpu.host.bootstrap@v1"}
 	of["operation"] = []string{"op-0123456789abcdef"} // there is none: see adminapi
 	of["webhook"] = []string{"whk-0123456789abcdef"}  // there is none: see adminapi about its secret

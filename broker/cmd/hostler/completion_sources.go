@@ -38,6 +38,7 @@ var sources = map[string]source{
 	"certificate ID":     certificateCandidates,
 	"allocation ID":      allocationCandidates,
 	"reservation ID":     reservationCandidates,
+	"maintenance ID":     maintenanceCandidates,
 
 	"operation-definition ID": operationDefinitionCandidates,
 	"operation ID":            operationCandidates,

@@ -96,6 +96,7 @@ func nouns(a *app) []*cobra.Command {
 		artifactSignerCommand(a),
 		sourceCredentialCommand(a),
 		clusterCommand(a),
+		maintenanceCommand(a),
 		rolloutCommand(a),
 		allocationCommand(a),
 		orgCommand(a),
