@@ -116,6 +116,7 @@ var eventConstants = map[string]string{
 	"MaintenanceMissedEvent": store.MaintenanceMissedEvent, "TenantMaintenancePlannedEvent": store.TenantMaintenancePlannedEvent,
 	"TenantMaintenanceSoonEvent": store.TenantMaintenanceSoonEvent, "TenantMaintenanceOpenedEvent": store.TenantMaintenanceOpenedEvent,
 	"TenantMaintenanceClosedEvent": store.TenantMaintenanceClosedEvent, "TenantMaintenanceCancelledEvent": store.TenantMaintenanceCancelledEvent,
+	"ReplacementDueEvent": store.ReplacementDueEvent, "HostReplacedEvent": store.HostReplacedEvent,
 	"UsageStartedEvent": store.UsageStartedEvent, "UsageEndedEvent": store.UsageEndedEvent,
 	"AgentUpdatedEvent": broker.AgentUpdatedEvent, "AgentUpdateFailedEvent": broker.AgentUpdateFailedEvent, "AgentRolledBackEvent": broker.AgentRolledBackEvent,
 }

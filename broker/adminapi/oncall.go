@@ -55,7 +55,7 @@ func (a *API) addAttention(
 		return err
 	}
 	if err := errors.Join(a.waitingReleases(ctx, out, sites), a.shortReservations(ctx, out), a.shippedDefinitions(ctx, out),
-		a.overdueMaintenances(ctx, out, sites)); err != nil {
+		a.overdueMaintenances(ctx, out, sites), a.replacementsDue(ctx, out, sites)); err != nil {
 		return err
 	}
 	if err := a.failedReleases(ctx, out, sites); err != nil {

@@ -18,12 +18,18 @@ var (
 		[]string{"status"}, nil)
 	overdueDesc = prometheus.NewDesc("hostler_maintenances_overdue", "Maintenances that are open although their expected end has passed.",
 		nil, nil)
+	replacementsDesc = prometheus.NewDesc("hostler_replacements_due",
+		"Kinds of parts of nodes that were repaired so often that the policy asks for another machine.", nil, nil)
 )
+
+// mostReplacements bounds the count of a scrape.
+const mostReplacements = 1000
 
 // Describe implements prometheus.Collector.
 func (m *maintenances) Describe(out chan<- *prometheus.Desc) {
-	out <- maintenancesDesc
-	out <- overdueDesc
+	for _, d := range []*prometheus.Desc{maintenancesDesc, overdueDesc, replacementsDesc} {
+		out <- d
+	}
 }
 
 // Collect implements prometheus.Collector. If the store does not answer, the counts are missing but the
@@ -47,4 +53,7 @@ func (m *maintenances) Collect(out chan<- prometheus.Metric) {
 		overdue += o.Maintenances
 	}
 	out <- prometheus.MustNewConstMetric(overdueDesc, prometheus.GaugeValue, float64(overdue))
+	if due, err := m.db.ReplacementsDue(ctx, nil, mostReplacements); err == nil {
+		out <- prometheus.MustNewConstMetric(replacementsDesc, prometheus.GaugeValue, float64(len(due)))
+	}
 }

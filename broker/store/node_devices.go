@@ -280,6 +280,9 @@ func (db *DB) AcceptDevices(
 			}
 			after[i].Since, after[i].Reason = t.now, reason
 		}
+		if err := t.recordAccepted(ctx, actor, n, before, after, reason); err != nil {
+			return err
+		}
 		return t.putDevices(ctx, actor, nodeID, reason, before, after)
 	})
 	return after, err

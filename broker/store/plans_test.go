@@ -61,6 +61,9 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.OperationsOn(ctx, []string{n.ID, "n-2"}))(t)
 	must(db.PassedReleases(ctx, []string{"a-1", "a-2"}))(t)
 	must(db.DueMaintenances(ctx, 10))(t)
+	must(db.ReplacementsDue(ctx, nil, 10))(t)
+	mustPage(db.Repairs(ctx, store.RepairFilter{Serial: "s-1"}))(t)
+	must(db.HostLinks(ctx, "n-1"))(t)
 	must(db.LeavingMaintenances(ctx, 10))(t)
 	must(db.OverdueMaintenances(ctx, []string{"dc1"}))(t)
 	must(db.CountMaintenances(ctx))(t)
@@ -132,7 +135,7 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 		"tasks_open", "chain_runs_open", "chain_runs_due", "chain_runs_held", "chain_holds_now", "outbox_waiting", "audit_logs_unsealed", "audit_logs_waiting", "certificates_denied", "terminal_sessions_live",
 		"allocations_live", "allocations_uncertified", "node_devices_wrong", "allocation_claims_live",
 		"tenant_allocations_moving", "tenant_allocations_ending", "tenant_allocations_live", "operations_live",
-		"maintenances_open", "maintenances_live",
+		"maintenances_open", "maintenances_live", "repairs_opened", "repairs_old", "repairs_new",
 	}
 	many := []string{"tasks_node (node_id=?)", "chain_runs_list (site=?)", // all rows that a node or a site ever had
 		"usage_spans_project (project_id=?)", "usage_spans_project (project_id=? AND from_at<?)", "usage_spans_from (from_at<?)"}

@@ -97,6 +97,7 @@ func nouns(a *app) []*cobra.Command {
 		sourceCredentialCommand(a),
 		clusterCommand(a),
 		maintenanceCommand(a),
+		repairCommand(a),
 		rolloutCommand(a),
 		allocationCommand(a),
 		orgCommand(a),
