@@ -220,7 +220,7 @@ func (db *DB) LeavingMaintenances(ctx context.Context, most int) ([]broker.Maint
 	return sqlkit.Collect(ctx, db.reader(), scanMaintenance, `SELECT `+maintenanceColumns+` FROM maintenances
 		WHERE status = 'open' AND tenant = 'leaves' AND EXISTS (SELECT 1 FROM allocation_claims c
 			JOIN tenant_allocations a ON a.id = c.allocation_id WHERE c.node_id = maintenances.node_id AND c.ended_at = 0 AND a.status = 'active')
-		ORDER BY id LIMIT $1`, most)
+		ORDER BY from_at, id LIMIT $1`, most)
 }
 
 // OverdueMaintenances counts, by site (nil: all), the open maintenances whose expected end has passed.

@@ -11,9 +11,9 @@ import (
 // A GPU of a node is to be replaced: nobody new is let in until the work is done.
 func ExampleClient_CreateMaintenance() {
 	ctx, c := context.Background(), connect()
-	theBroker().NewNode(&setup, api.NodeCreate{Hostname: "gpu-91", Site: "dc1"}).Settle(&setup)
+	theBroker().NewNode(&setup, api.NodeCreate{Hostname: "gpu-94", Site: "dc1"}).Settle(&setup)
 
-	ask := api.MaintenanceCreate{Node: "gpu-91", Category: "gpu", Ticket: "OPS-17", Reason: "GPU 3 has ECC errors"}
+	ask := api.MaintenanceCreate{Node: "gpu-94", Category: "gpu", Ticket: "OPS-17", Reason: "GPU 3 has ECC errors"}
 	made := must(c.CreateMaintenance(ctx, ask))
 	fmt.Println(made.Status, made.Category, made.Tenant)
 
@@ -23,7 +23,7 @@ func ExampleClient_CreateMaintenance() {
 	noted := must(c.NoteMaintenance(ctx, made.ID, "the spare part has arrived"))
 	fmt.Println(noted.Notes[0].Text)
 
-	list := must(c.Maintenances(ctx, client.MaintenanceFilter{Node: "gpu-91"}))
+	list := must(c.Maintenances(ctx, client.MaintenanceFilter{Node: "gpu-94"}))
 	fmt.Println(len(list.Items), list.Items[0].Ticket)
 
 	closed := must(c.CloseMaintenance(ctx, made.ID, api.MaintenanceClose{Reason: "GPU replaced", Override: true}))

@@ -211,6 +211,8 @@ var words = map[string][]string{
 	"task --type":              typeNames(),
 	"node --status":            statusNames(),
 	"allocation --status":      allocationStatusNames(),
+	"maintenance --status":     {"planned", "open", "closed", "cancelled", "missed"},
+	"maintenance --tenant":     {"stays", "leaves"},
 	"task --status":            slices.Concat([]string{"open"}, taskStatuses),
 	"decommission --status":    runStatusWords,
 	"onboarding --status":      runStatusWords,

@@ -5,7 +5,7 @@ CREATE TABLE repairs (
 	hostname       TEXT NOT NULL,
 	site           TEXT NOT NULL,
 	maintenance_id TEXT NOT NULL,   -- empty: none
-	source         TEXT NOT NULL,   -- hand, device or maintenance
+	source         TEXT NOT NULL,   -- hand or device
 	category       TEXT NOT NULL,
 	action         TEXT NOT NULL,
 	part           TEXT NOT NULL,   -- kind of the part
