@@ -152,6 +152,12 @@ func (m Maintenance) ChecksOf(h Handout) (c MaintenanceChecks) {
 			Check: CheckTurnedOver, Code: "turnover_missing",
 			Message: "the node was not turned over since the maintenance was opened (hostler decommission start " + h.Node.ID + " --mode soft_reset --reason R)",
 		}
+	case came(h.Devices, cert.IssuedAt) != "":
+		clean = MaintenanceCheckFinding{
+			Check: CheckTurnedOver, Code: "turnover_missing",
+			Message: came(h.Devices, cert.IssuedAt) + " is in the node since certificate " + cert.ID +
+				" was issued (hostler decommission start " + h.Node.ID + " --mode soft_reset --reason R)",
+		}
 	case !cert.MeetsPolicy:
 		clean = MaintenanceCheckFinding{
 			Check: CheckTurnedOver, Code: "certificate_falls_short",
@@ -160,6 +166,16 @@ func (m Maintenance) ChecksOf(h Handout) (c MaintenanceChecks) {
 	}
 	c.Found = append(c.Found, clean)
 	return c
+}
+
+// came returns the first part that came, or came back, after a time; empty: none.
+func came(parts []Device, after time.Time) string {
+	for _, d := range parts {
+		if d.State == DeviceFound && d.Since.After(after) {
+			return string(d.Kind) + " " + d.ID
+		}
+	}
+	return ""
 }
 
 // Failed returns the first check that was not passed, in words; empty: all were.
@@ -174,6 +190,9 @@ func (c MaintenanceChecks) Failed() string {
 
 // MaintenanceLead is how long before a planned maintenance the tenant is told once more.
 const MaintenanceLead = 24 * time.Hour
+
+// MaintenanceRetry is how long after a failed check the checks of a planned maintenance are made again.
+const MaintenanceRetry = time.Minute
 
 // Bounds of a maintenance.
 const (

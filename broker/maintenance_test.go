@@ -52,6 +52,12 @@ func TestAMaintenanceIsClosedWhenTheNodePasses(t *testing.T) {
 		{"a GPU, and no turnover since", "gpu", func(*Handout) {}, "check turned_over failed: turnover_missing"},
 		{"a GPU, and never a turnover", "gpu", func(h *Handout) { h.Certificate = nil }, "check turned_over failed: turnover_missing"},
 		{"a GPU, and a turnover since", "gpu", func(h *Handout) { h.Certificate.IssuedAt = h.Now }, ""},
+		{"a GPU, and it came after the turnover", "gpu", func(h *Handout) {
+			h.Certificate.IssuedAt, h.Devices[0].State, h.Devices[0].Since = h.Now.Add(-time.Nanosecond), DeviceFound, h.Now
+		}, "check turned_over failed: turnover_missing: disk "},
+		{"a GPU, and it came before the turnover", "gpu", func(h *Handout) {
+			h.Certificate.IssuedAt, h.Devices[0].State, h.Devices[0].Since = h.Now, DeviceFound, h.Now
+		}, ""},
 		{"a GPU, and a turnover that fell short", "gpu", func(h *Handout) {
 			h.Certificate.IssuedAt, h.Certificate.MeetsPolicy = h.Now, false
 		}, "check turned_over failed: certificate_falls_short"},

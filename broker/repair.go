@@ -36,7 +36,7 @@ type RepairSource string
 // The sources.
 const (
 	RepairByHand   RepairSource = "hand"   // a person, or a CSV file
-	RepairByDevice RepairSource = "device" // an accepted device
+	RepairByDevice RepairSource = "device" // an accepted or attested device
 )
 
 // RepairAction is what was done.
@@ -45,7 +45,8 @@ type RepairAction string
 // RepairActions lists the actions.
 var RepairActions = []RepairAction{"replaced", "repaired", "reseated", "added", "removed", "returned"}
 
-// The policy of replacement: so many repairs of one node's kind of part within a time ask for another machine.
+// The policy of replacement: so many repairs of one node's kind of part within a time ask for another machine. A part that
+// was added or returned is no repair of the machine.
 const (
 	RepairsToReplace = 3
 	RepairsWithin    = 90 * 24 * time.Hour

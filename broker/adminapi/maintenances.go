@@ -93,6 +93,11 @@ func (a *API) createMaintenance(ctx context.Context, in *createMaintenanceInput)
 	if b.Tenant != "" {
 		tenant = broker.MaintenanceTenant(b.Tenant)
 	}
+	if tenant == broker.TenantLeaves { // it releases an allocation
+		if err := a.requireRole(ctx, admin, "open a maintenance for which the tenant leaves"); err != nil {
+			return nil, err
+		}
+	}
 	var m broker.Maintenance
 	o := order{b, in.IdempotencyKey, "/maintenances", func(_ context.Context, err error) error { return err }}
 	before, err := a.begin(ctx, o, func(ctx context.Context) error {

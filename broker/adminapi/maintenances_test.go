@@ -37,6 +37,12 @@ func TestAMaintenanceBelongsToTheSiteOfItsNode(t *testing.T) {
 	if a := b.Ask(t, mine, http.MethodPost, "/maintenances/"+m.ID+"/close", api.MaintenanceClose{Reason: "r", Override: true}); a.Code() != "role_insufficient" {
 		t.Errorf("an operator leaves the checks out: %d %s", a.Status, a.Body)
 	}
+	b.NewNode(t, api.NodeCreate{Hostname: "h2", Site: "dc1"})
+	leaves := api.MaintenanceCreate{Node: "h2", Category: "gpu", Tenant: "leaves", Reason: "r"}
+	if a := b.Ask(t, mine, http.MethodPost, "/maintenances", leaves); a.Code() != "role_insufficient" {
+		t.Errorf("an operator releases the allocation of a tenant: %d %s", a.Status, a.Body)
+	}
+	servertest.Must[api.MaintenanceDetail](t, b, http.MethodPost, "/maintenances", leaves)
 	if a := b.Ask(t, b.Token, http.MethodPost, "/maintenances/"+m.ID+"/close", api.MaintenanceClose{}); a.Code() != "reason_missing" {
 		t.Errorf("closed without a reason: %d %s", a.Status, a.Body)
 	}

@@ -24,6 +24,17 @@ func (a *API) describe(ctx context.Context, n broker.Node, to *api.Node) (err er
 	if to.Handout, err = a.handout(ctx, n); err != nil {
 		return err
 	}
+	links, err := a.c.DB.HostLinks(ctx, n.ID)
+	if err != nil {
+		return err
+	}
+	for _, l := range links {
+		if l.OldNodeID == n.ID {
+			to.ReplacedBy = l.NewNodeID
+		} else {
+			to.Replaces = l.OldNodeID
+		}
+	}
 	if to.OnboardingID, err = a.c.DB.MadeByRun(ctx, n.ID); err != nil || to.OnboardingID == "" {
 		return err
 	}

@@ -70,6 +70,9 @@ type NodeOrigin struct {
 
 	Devices []NodeDevice `json:"devices,omitempty" doc:"expected and reported devices, by serial number"`
 	Handout *Handout     `json:"handout,omitempty" doc:"whether the node may be handed to a tenant, and the reasons against it"`
+
+	Replaces   string `json:"replaces,omitempty" doc:"id of the node whose place the machine took"`
+	ReplacedBy string `json:"replaced_by,omitempty" doc:"id of the node that took the place of the machine"`
 }
 
 // NodeList is one page of nodes.

@@ -116,6 +116,9 @@ func (db *DB) KeepAttestation(ctx context.Context, actor broker.Actor, a Attesta
 				after[i].State, after[i].Since, after[i].Reason = broker.DeviceRemoved, t.now, said
 			}
 		}
+		if err := t.recordAccepted(ctx, actor, n, before, after, said); err != nil {
+			return err
+		}
 		if err := t.putDevices(ctx, actor, n.ID, said, before, after); err != nil {
 			return err
 		}

@@ -69,15 +69,18 @@ func (t *tx) tellTenant(ctx context.Context, n broker.Node, m broker.Maintenance
 	})
 }
 
-// DueMaintenances returns the ids of maintenances that may have a step due by date, the earliest first.
+// DueMaintenances returns the ids of maintenances that may have a step due by date. Those that were not tried yet come
+// first, so that many that cannot be closed keep no other one back. One that waits for another maintenance of its node is
+// left out.
 func (db *DB) DueMaintenances(ctx context.Context, most int) ([]string, error) {
 	now := db.Now()
 	return sqlkit.Collect(ctx, db.reader(), func(row sqlkit.Row) (id string, err error) { return id, row.Scan(&id) },
 		`SELECT id FROM maintenances WHERE status IN ('planned', 'open') AND (
-			status = 'planned' AND (from_at <= $1 OR reminded_at = 0 AND from_at <= $2) OR
-			status = 'open' AND until_at > 0 AND until_at <= $1 AND (overdue_at = 0 OR planned))
-			ORDER BY from_at, id LIMIT $3`,
-		sqlkit.Micros(now), sqlkit.Micros(now.Add(broker.MaintenanceLead)), most)
+			status = 'planned' AND (until_at <= $1 OR reminded_at = 0 AND from_at > $1 AND from_at <= $2 OR
+				from_at <= $1 AND (because = '' OR NOT EXISTS (SELECT 1 FROM maintenances o WHERE o.node_id = maintenances.node_id AND o.status = 'open'))) OR
+			status = 'open' AND until_at > 0 AND until_at <= $1 AND (overdue_at = 0 OR planned AND closing_at <= $3))
+			ORDER BY closing_at, from_at, id LIMIT $4`,
+		sqlkit.Micros(now), sqlkit.Micros(now.Add(broker.MaintenanceLead)), sqlkit.Micros(now.Add(-broker.MaintenanceRetry)), most)
 }
 
 // StepMaintenance takes the step that is due for a maintenance by date. Nothing due is no error.
@@ -101,6 +104,10 @@ func (db *DB) StepMaintenance(ctx context.Context, actor broker.Actor, id string
 			}
 			return t.tellTenant(ctx, n, m, TenantMaintenanceSoonEvent)
 		case broker.MaintenanceEnds:
+			if n.Status == broker.Deleted {
+				m.Because = "its node was deleted"
+				return t.endMaintenance(ctx, actor, n, m, broker.MaintenanceClosed, now)
+			}
 			return t.checkMaintenance(ctx, actor, n, m, "its planned end has come", now)
 		case broker.MaintenanceOverdue:
 			m.OverdueAt = now
@@ -186,20 +193,18 @@ func (t *tx) checkMaintenance(
 		m.Because = reason
 		return t.endMaintenance(ctx, actor, n, m, broker.MaintenanceClosed, now)
 	}
-	if failed == m.Because && actor.Name == broker.System.Name {
-		return nil // the next look tries again
-	}
+	again := failed == m.Because && actor.Name == broker.System.Name // a look found what one found before
 	m.Because = failed
-	if err := t.tellMaintenance(ctx, n, m, MaintenanceFailedEvent, actor.Name); err != nil {
-		return err
-	}
 	if m.Overdue(now) && m.OverdueAt.IsZero() {
 		m.OverdueAt = now
 		if err := t.tellMaintenance(ctx, n, m, MaintenanceOverdueEvent, actor.Name); err != nil {
 			return err
 		}
 	}
-	if err := t.saveMaintenance(ctx, m); err != nil {
+	if err := t.saveMaintenance(ctx, m); err != nil || again {
+		return err
+	}
+	if err := t.tellMaintenance(ctx, n, m, MaintenanceFailedEvent, actor.Name); err != nil {
 		return err
 	}
 	e := entry(actor, "maintenance.check", n.ID)

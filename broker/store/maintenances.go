@@ -175,19 +175,6 @@ func (db *DB) Maintenances(ctx context.Context, f MaintenanceFilter) ([]broker.M
 		`SELECT `+maintenanceColumns+` FROM maintenances`, w, f.Limit)
 }
 
-// OpenMaintenances returns the maintenance that keeps each of some nodes out, by node; a node without one is
-// left out.
-func (db *DB) OpenMaintenances(ctx context.Context, nodeIDs []string) (map[string]broker.Maintenance, error) {
-	w := sqlkit.Where{Terms: []string{"status = 'open'"}}
-	sqlkit.In(&w, "node_id", nodeIDs)
-	all, err := sqlkit.Collect(ctx, db.reader(), scanMaintenance, `SELECT `+maintenanceColumns+` FROM maintenances`+w.String(), w.Args...)
-	of := make(map[string]broker.Maintenance, len(all))
-	for _, m := range all {
-		of[m.NodeID] = m
-	}
-	return of, err
-}
-
 // Hostnames returns the hostnames of nodes, by id.
 func (db *DB) Hostnames(ctx context.Context, nodeIDs []string) (map[string]string, error) {
 	names := make(map[string]string, len(nodeIDs))

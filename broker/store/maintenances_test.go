@@ -134,10 +134,19 @@ func TestPlannedMaintenancesGoByDate(t *testing.T) {
 		if m := stands(t, db, "mnt-2", broker.MaintenanceMissed); m.Because == "" {
 			t.Error("it does not say why")
 		}
-		// Its end has come, and its agent is not heard: it stays open and says so, once.
+		// Its end has come, and its agent is not heard: it stays open and says so, once, also where a person has found the same
+		// before the end.
+		must(db.CloseMaintenance(ctx, admin, "mnt-1", store.MaintenanceEnd{Reason: "done"}))(t)
 		clock.Advance(20 * time.Hour)
 		steps(t, db)
-		steps(t, db)
+		if got := steps(t, db); got != "" {
+			t.Errorf("tried again at once are %s", got)
+		}
+		clock.Advance(broker.MaintenanceRetry)
+		if got := steps(t, db); got != "mnt-1 ends, " {
+			t.Errorf("tried again are %s", got)
+		}
+		clock.Advance(broker.MaintenanceRetry)
 		if m := stands(t, db, "mnt-1", broker.MaintenanceOpen); !strings.Contains(m.Because, "check parts failed: node_silent") || m.OverdueAt.IsZero() {
 			t.Errorf("it is open because %q", m.Because)
 		}
@@ -152,6 +161,49 @@ func TestPlannedMaintenancesGoByDate(t *testing.T) {
 		clock.Advance(100 * time.Hour)
 		if got := steps(t, db); got != "" {
 			t.Errorf("due are %s", got)
+		}
+	})
+}
+
+// Maintenances that cannot be closed, or that wait, keep no other one back, however many they are.
+func TestAMaintenanceThatCannotMoveKeepsNoOtherBack(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		one, two, three := newMember(t, db, "one"), newMember(t, db, "two"), newMember(t, db, "three")
+		must(maintains(db, "mnt-1", one.ID, time.Hour, time.Hour))(t)
+		must(maintains(db, "mnt-2", two.ID, 10*time.Hour, 20*time.Hour))(t)
+		must(maintains(db, "mnt-3", two.ID, 0, time.Hour))(t)
+		must(maintains(db, "mnt-4", three.ID, 20*time.Hour, 10*time.Hour))(t)
+		steps(t, db)
+		clock.Advance(time.Hour)
+		steps(t, db)
+		clock.Advance(20 * time.Hour) // mnt-1 cannot end, and mnt-2 waits for mnt-3
+		got := ""
+		for range 6 {
+			for _, id := range must(db.DueMaintenances(ctx, 1))(t) {
+				must(db.StepMaintenance(ctx, broker.System, id))(t)
+				got += id + " "
+			}
+		}
+		stands(t, db, "mnt-1", broker.MaintenanceOpen)
+		stands(t, db, "mnt-2", broker.MaintenancePlanned)
+		if stands(t, db, "mnt-4", broker.MaintenanceOpen); got != "mnt-1 mnt-2 mnt-4 " {
+			t.Errorf("looked at were %s", got)
+		}
+	})
+}
+
+// A maintenance of a node that is deleted ends at its planned end: nothing is left to check.
+func TestAMaintenanceEndsWithADeletedNode(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, clock *storetest.Clock) {
+		n := newMember(t, db, "one")
+		must(maintains(db, "mnt-1", n.ID, time.Hour, time.Hour))(t)
+		clock.Advance(time.Hour)
+		steps(t, db)
+		ok(t, store.Exec(ctx, db, `UPDATE nodes SET status = 'deleted' WHERE id = $1`, n.ID))
+		clock.Advance(time.Hour)
+		steps(t, db)
+		if m := stands(t, db, "mnt-1", broker.MaintenanceClosed); m.Because != "its node was deleted" {
+			t.Errorf("it was closed because %q", m.Because)
 		}
 	})
 }

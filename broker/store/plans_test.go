@@ -69,7 +69,6 @@ func TestWhatIsAskedOftenDoesNotReadAllThatEverWas(t *testing.T) {
 	must(db.CountMaintenances(ctx))(t)
 	mustPage(db.Maintenances(ctx, store.MaintenanceFilter{Sites: []string{"dc1"}}))(t)
 	mustPage(db.Maintenances(ctx, store.MaintenanceFilter{NodeID: "n-1", Ended: true}))(t)
-	must(db.OpenMaintenances(ctx, []string{n.ID}))(t)
 	must(db.EffectiveOperationPolicy(ctx, broker.Place{OrganisationID: "org-1", ProjectID: "prj-1"}, "model.artifact.stage"))(t)
 	must(db.ArtifactSignerTrusts(ctx))(t)
 	must(db.DueWebhooks(ctx))(t)

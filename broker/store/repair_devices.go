@@ -9,7 +9,7 @@ import (
 	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
-// recordAccepted records the parts that a person accepted as repairs: one part for another one of its kind was replaced, and others
+// recordAccepted records the parts that a person accepted, or attested, as repairs: one part for another one of its kind was replaced, and others
 // were removed or added. A repair during a maintenance belongs to it.
 func (t *tx) recordAccepted(ctx context.Context, actor broker.Actor, n broker.Node, before, after []broker.Device, reason string) error {
 	gone, came := map[broker.DeviceKind][]broker.Device{}, map[broker.DeviceKind][]broker.Device{}

@@ -88,12 +88,20 @@ func (t *tx) recordRepair(ctx context.Context, actor broker.Actor, r *broker.Rep
 	return true, t.tellReplacementDue(ctx, n, *r, now)
 }
 
+// countedActions are the actions that count as a repair of a machine. A part that was added, or returned to its vendor, is
+// none: of two parts that were swapped at once, each has a row of its removal.
+const countedActions = `'replaced', 'repaired', 'reseated', 'removed'`
+
 // tellReplacementDue announces that a repair is the one with which the policy asks for another machine.
 func (t *tx) tellReplacementDue(ctx context.Context, n broker.Node, r broker.Repair, now time.Time) error {
+	if r.Action == "added" || r.Action == "returned" || n.Status == broker.Deleted {
+		return nil
+	}
 	var repairs int
-	err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM repairs WHERE node_id = $1 AND part = $2 AND opened_at > $3`, n.ID, r.Part,
+	err := t.QueryRowContext(ctx, `SELECT COUNT(*) FROM repairs WHERE node_id = $1 AND part = $2 AND opened_at > $3
+		AND action IN (`+countedActions+`)`, n.ID, r.Part,
 		sqlkit.Micros(now.Add(-broker.RepairsWithin))).Scan(&repairs)
-	if err != nil || repairs < broker.RepairsToReplace || n.Status == broker.Deleted {
+	if err != nil || repairs < broker.RepairsToReplace {
 		return err
 	}
 	return t.send(ctx, told{
@@ -139,6 +147,7 @@ type ReplacementDue struct {
 // ReplacementsDue lists such nodes at sites (nil: all) that are not deleted and not replaced.
 func (db *DB) ReplacementsDue(ctx context.Context, sites []string, most int) ([]ReplacementDue, error) {
 	w := sqlkit.Where{Terms: []string{"nodes.status <> 'deleted'", "NOT EXISTS (SELECT 1 FROM host_replacements h WHERE h.old_node_id = nodes.id)"}}
+	w.Terms = append(w.Terms, "r.action IN ("+countedActions+")")
 	w.Add("r.opened_at > ?", sqlkit.Micros(db.Now().Add(-broker.RepairsWithin)))
 	sqlkit.In(&w, "nodes.site", sites)
 	having := sqlkit.Where{Args: w.Args}

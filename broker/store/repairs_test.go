@@ -2,6 +2,8 @@ package store_test
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,6 +58,11 @@ func TestThreeRepairsAskForAnotherMachine(t *testing.T) {
 			clock.Advance(time.Minute)
 			must(db.RecordRepairs(ctx, admin, []broker.Repair{r}))(t)
 		}
+		other := repaired("rep-a", two.ID, "t-1", "", begun)
+		for i, action := range []broker.RepairAction{"added", "returned", "removed", "repaired"} {
+			other.ID, other.Action = fmt.Sprint("rep-a", i), action
+			must(db.RecordRepairs(ctx, admin, []broker.Repair{other}))(t)
+		}
 		told, _, err := db.Outbox(ctx, store.OutboxFilter{Types: []string{store.ReplacementDueEvent}})
 		if ok(t, err); due() != 1 {
 			t.Errorf("it is not due: %+v", told)
@@ -77,6 +84,36 @@ func TestThreeRepairsAskForAnotherMachine(t *testing.T) {
 		clock.Advance(91 * 24 * time.Hour)
 		if due() != 0 {
 			t.Error("repairs of long ago count")
+		}
+	})
+}
+
+// What a person accepts or attests is a repair, and belongs to the maintenance that is open. With one part for one nobody has to
+// say which replaced which.
+func TestWhatIsAcceptedIsARepair(t *testing.T) {
+	storetest.Each(t, func(t *testing.T, db *store.DB, _ *storetest.Clock) {
+		n := lacks(t, db, "gpu-1") // d2, d3 and g2 are missing, and d9 is unexpected
+		m := must(maintains(db, "mnt-1", n.ID, 0, time.Hour))(t)
+		must(db.AcceptDevices(ctx, admin, n.ID, []string{"d2", "d9"}, false, "RMA 7"))(t)
+		must(attest(db, n, "g2"))(t)
+		found, _ := mustPage(db.Repairs(ctx, store.RepairFilter{NodeID: n.ID}))(t)
+		if len(found) != 2 {
+			t.Fatalf("on record are %+v", found)
+		}
+		if slices.SortFunc(found, func(a, b broker.Repair) int { return strings.Compare(a.Part, b.Part) }); found[1].Part != "gpu" {
+			t.Fatalf("on record are %+v", found)
+		}
+		disk, gpu := found[0], found[1]
+		if disk.Action != "replaced" || disk.Old.Serial != "d2" || disk.New.Serial != "d9" || disk.MaintenanceID != m.ID || disk.Ticket != "OPS-1" ||
+			disk.Source != broker.RepairByDevice || disk.Note != "RMA 7" {
+			t.Errorf("the disk is %+v", disk)
+		}
+		if gpu.Action != "removed" || gpu.Old.Serial != "g2" || gpu.New.Serial != "" || gpu.MaintenanceID != m.ID {
+			t.Errorf("the GPU is %+v", gpu)
+		}
+		must(db.AcceptDevices(ctx, admin, n.ID, []string{"d3"}, false, "gone"))(t)
+		if found, _ := mustPage(db.Repairs(ctx, store.RepairFilter{Serial: "d3"}))(t); len(found) != 1 || found[0].Action != "removed" {
+			t.Errorf("of d3 are %+v", found)
 		}
 	})
 }

@@ -20,7 +20,7 @@ func maintenanceOpenCommand(a *app) *cobra.Command {
 		Long: `Open a maintenance of a node: from now on nobody new is let in, and its availability is
 maintenance. Its status does not change. The tenant who is there stays; with --tenant
 leaves the platform releases the allocation that has the node, with all its nodes, and
-the tenant is told.
+the tenant is told (platform_admin).
 
 With --from the maintenance is planned: the tenant is told now and a day before, and it
 begins and ends by itself. It needs --until. A time that overlaps another maintenance of

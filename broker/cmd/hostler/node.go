@@ -186,6 +186,7 @@ func (a *app) showNode(n *api.Node) error {
 			"status", n.Status, "because", n.StatusReason, "turnover owed", render.YesNo(n.TurnoverOwed),
 			"availability", availabilityWord(a, n.NodeAvailability), "may be handed out", handoutWord(n.Handout),
 			"bootstrap", n.Bootstrap, "maas system", n.MAASSystemID, "image", n.Image, "bmc", n.IPMIIP, "host", n.Host, "onboarding", n.OnboardingID,
+			"replaces", n.Replaces, "replaced by", n.ReplacedBy,
 			"enrolled", moment(a, n.EnrolledAt), "enrolments", strconv.FormatInt(n.Epoch, 10),
 			"last contact", moment(a, n.LastAgentContactAt), "certificate until", moment(a, n.CertNotAfter),
 			"agent", n.AgentVersion, "trust bundle", "version "+strconv.FormatInt(n.TrustVersion, 10),
