@@ -19,7 +19,7 @@ func TestTheMembersOfAGroup(t *testing.T) {
 	if got := strings.Join(parts, " "); got != "a-1=n-1,n-2 a-2=n-3 a-3=n-4,n-5" || o.Skipped() != 1 || o.Group() != "all" {
 		t.Errorf("%s, %d skipped", got, o.Skipped())
 	}
-	if got := fmt.Sprint(o.Unbegun()); got != "[{a-1 2 0 0 0 } {a-2 1 0 0 0 } {a-3 2 0 0 0 }]" {
+	if got := fmt.Sprint(o.Unbegun()); got != "[{a-1  2 0 0 0 } {a-2  1 0 0 0 } {a-3  2 0 0 0 }]" {
 		t.Error(got)
 	}
 	for batches, want := range map[OperationBatches]int{{}: 3, {Canary: 1}: 3, {Size: 1}: 1, {Size: 2}: 2, {Canary: 2, Size: 3}: 2, {Canary: 9}: 3} {

@@ -81,7 +81,7 @@ func (a *API) addRepairs(ctx context.Context, in *addRepairsInput) (*api.Repairs
 		all[i] = r
 	}
 	recorded, err := a.c.DB.RecordRepairs(ctx, who.actor(), all)
-	return &api.RepairsResult{Items: resources(recorded, repairResource), Known: len(all) - len(recorded)}, err
+	return &api.RepairsResult{Recorded: resources(recorded, repairResource), Known: len(all) - len(recorded)}, err
 }
 
 type replaceHostInput struct{ Body api.HostReplace }

@@ -57,8 +57,8 @@ type RepairsAdd struct {
 
 // RepairsResult counts what became of a list of repairs.
 type RepairsResult struct {
-	Items []Repair `json:"items" doc:"the repairs that are new"`
-	Known int      `json:"known" doc:"repairs that were on record already, and were left as they are"`
+	Recorded []Repair `json:"recorded" doc:"the repairs that are new"`
+	Known    int      `json:"known" doc:"repairs that were on record already, and were left as they are"`
 }
 
 // HostReplace records that a machine took the place of another one.

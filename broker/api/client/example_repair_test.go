@@ -17,7 +17,7 @@ func ExampleClient_AddRepairs() {
 	made := must(c.AddRepairs(ctx, api.RepairsAdd{Items: []api.RepairAdd{{
 		Node: "gpu-92", Category: "gpu", Action: "replaced", Part: "gpu", OldSerial: "1324022000001", NewSerial: "1324022000009", Ticket: "RMA-4",
 	}}}))
-	fmt.Println(len(made.Items), made.Items[0].Action)
+	fmt.Println(len(made.Recorded), made.Recorded[0].Action)
 
 	list := must(c.Repairs(ctx, client.RepairFilter{Serial: "1324022000001"}))
 	fmt.Println(len(list.Items), list.Items[0].Hostname, list.Items[0].NewSerial)

@@ -129,7 +129,7 @@ func (a *app) addRepairs(c *cobra.Command, all []api.RepairAdd) error {
 	if made.Known > 0 {
 		a.note("%s on record already", plural(made.Known, "repair"))
 	}
-	return a.showRepairs(made, made.Items)
+	return a.showRepairs(made, made.Recorded)
 }
 
 func repairImportCommand(a *app) *cobra.Command {
