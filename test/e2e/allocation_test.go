@@ -19,11 +19,11 @@ import (
 	"github.com/hostler/hostler/test/qemu"
 )
 
-// tenant is a project with one member, the member's token and the member's SSH key. It asks for one SKU.
+// tenant is a project with one member, the member's token and the member's SSH key.
 type tenant struct {
 	*site
-	name, project, sku, token, keyID string
-	key                              ssh.Signer
+	name, project, token, keyID string
+	key                         ssh.Signer
 }
 
 // allocation holds the fields of an allocation's JSON that the test reads.
@@ -37,13 +37,12 @@ type allocation struct {
 	} `json:"logins"`
 }
 
-// tenant makes a project that may have one node of a SKU.
-func (s *site) tenant(name, sku string, quota ...string) *tenant {
+func (s *site) tenant(name string) *tenant {
 	s.t.Helper()
-	x := &tenant{site: s, name: name, project: name + "/lab", sku: sku}
+	x := &tenant{site: s, name: name, project: name + "/lab"}
 	s.hostler("org", "create", name)
 	s.hostler("project", "create", "lab", "--org", name)
-	s.hostler(append([]string{"quota", "set", x.project, sku, "--nodes", "1"}, quota...)...)
+	s.hostler("quota", "set", x.project, gpuSKU, "--nodes", "1", "--gpus", "8")
 	x.token = strings.TrimSpace(s.hostler("token", "create", "--name", "of-"+name, "--role", "project_member", "--project", x.project, "--reason", "a member"))
 	var members struct {
 		Items []struct {
@@ -102,20 +101,13 @@ func (x *tenant) ssh(line string) (stdout string, ok bool) {
 	return strings.TrimSpace(out.String()), err == nil
 }
 
-// takes has the tenant ask for a node.
-func (x *tenant) takes() (a allocation) {
-	x.t.Helper()
-	x.asks(&a, "allocation", "create", "--sku", x.sku, "--nodes", "1", "--key", x.keyID, "--wait")
-	if a.Status != "active" || len(a.Logins) != 1 || a.Logins[0].Hostname != node || a.Logins[0].Username != broker.AllocationAccount {
-		x.t.Fatalf("the allocation of %s is %+v", x.name, a)
-	}
-	return a
-}
-
 // moveIn has the tenant ask for a node, and log in. The other tenant's key lets nobody in.
 func (x *tenant) moveIn(other *tenant) (a allocation) {
 	x.t.Helper()
-	a = x.takes()
+	x.asks(&a, "allocation", "create", "--sku", gpuSKU, "--nodes", "1", "--key", x.keyID, "--wait")
+	if a.Status != "active" || len(a.Logins) != 1 || a.Logins[0].Hostname != node || a.Logins[0].Username != broker.AllocationAccount {
+		x.t.Fatalf("the allocation of %s is %+v", x.name, a)
+	}
 	if who, in := x.ssh("id -un"); !in || who != broker.AllocationAccount {
 		x.t.Fatalf("%s does not get in: %q", x.name, who)
 	}
@@ -168,11 +160,11 @@ const left = "secret-of-the-first"
 func TestANodeGoesFromTenantToTenant(t *testing.T) {
 	s := newSite(t)
 	s.restore(installed)
-	s.allocationSite(gpuSKU, "--gpu-vendor", "nvidia", "--gpu-model", "H100", "--gpu-count", "8", "--gpu-memory", "16MiB")
+	s.allocationSite()
 	g := s.install("nvidia", 8)
 	s.hostler("resolver", "push", shipped, "--nodes", "all", "--version", "v1")
 	s.enrol("--site", "dc1", "--sku", gpuSKU)
-	first, second := s.tenant("acme", gpuSKU, "--gpus", "8"), s.tenant("beta", gpuSKU, "--gpus", "8")
+	first, second := s.tenant("acme"), s.tenant("beta")
 	trust := s.Path("trust.json")
 	write(t, trust, s.hostler("trust", "show", "-o", "json"))
 
@@ -211,8 +203,8 @@ func TestANodeGoesFromTenantToTenant(t *testing.T) {
 	}
 }
 
-// allocationSite makes the site dc1, whose MAAS knows no machine, and a SKU. More are flags of the SKU.
-func (s *site) allocationSite(sku string, more ...string) {
+// allocationSite makes the site dc1, whose MAAS knows no machine, and a SKU of eight GPUs.
+func (s *site) allocationSite() {
 	s.t.Helper()
 	region, err := lab.ServeRegion(&maassim.Region{Version: "3.6", Timing: maassim.Timing{NodeTimeout: time.Hour, ReleaseTimeout: time.Hour}})
 	if err != nil {
@@ -229,7 +221,7 @@ func (s *site) allocationSite(sku string, more ...string) {
 		},
 		{"site", "credentials", "dc1", "--maas-token-file", key, "--power-user", "admin", "--power-password-file", password},
 		{"site", "profile", "update", "dc1", "default", "--set", "require_hw_sync=false", "--set", "accept_system_disk=true"},
-		append([]string{"sku", "create", sku}, more...),
+		{"sku", "create", gpuSKU, "--gpu-vendor", "nvidia", "--gpu-model", "H100", "--gpu-count", "8", "--gpu-memory", "16MiB"},
 	} {
 		s.hostler(args...)
 	}

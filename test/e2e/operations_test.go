@@ -8,21 +8,16 @@ import (
 	"time"
 
 	"github.com/hostler/hostler/test/lab"
-	"github.com/hostler/hostler/test/slurm"
 )
-
-const plainSKU = "plain"
 
 // operations is a case with a node, and with what operations of the node reach.
 type operations struct {
 	*site
-	trust   string // file
-	files   *lab.FileSource
-	secret  string // the token of files
-	index   lab.PythonIndex
-	images  images
-	cluster *slurm.Cluster
-	slurmd  string // the package, with its version
+	trust  string // file
+	files  *lab.FileSource
+	secret string // the token of files
+	index  lab.PythonIndex
+	images images
 }
 
 // Operations run on a node that a broker asks, one after the other. A secret of theirs is nowhere, however
@@ -37,7 +32,6 @@ func TestOperationsRunOnANodeAndLeaveNoSecret(t *testing.T) {
 		{"ToABadEnd", (*operations).toABadEnd},
 		{"OfPython", (*operations).ofPython},
 		{"OfARegistry", (*operations).ofARegistry},
-		{"OfACluster", (*operations).ofACluster},
 	} {
 		o.part(p.name, func(s *site) {
 			began := time.Now()
@@ -65,9 +59,8 @@ func newOperations(t *testing.T) *operations {
 
 	s.restore(installed)
 	from.known(s)
-	s.aptSource(s.tunerPackage("fabric-tuner", "1.2-3"), o.openCluster())
-	s.allocationSite(plainSKU)
-	s.enrol("--site", "dc1", "--sku", plainSKU)
+	s.aptSource(s.tunerPackage("fabric-tuner", "1.2-3"))
+	s.enrol()
 	write(t, o.trust, s.hostler("trust", "show", "-o", "json"))
 	write(t, s.Path("token"), o.secret+"\n")
 	s.hostler("source-credential", "set", "tables", "--source", "huggingface:acme/tables", "--endpoint", "https://"+lab.SourceName,

@@ -40,7 +40,6 @@ var shared struct {
 // the end.
 var longest = []string{
 	"TestANodeIsReimagedAndRemoved",
-	"TestOperationsRunOnANodeAndLeaveNoSecret",
 	"TestAFirstBootCarriesOutItsLayersAndKeepsNoSecret",
 	"TestATenantsResidueOnEightNVIDIAGPUsIsScrubbed",
 	"TestContainersGoAndTheirEnginesComeBack",
@@ -52,6 +51,7 @@ var longest = []string{
 	"TestABareMachineIsOnboardedAndTellsNoSecret",
 	"TestAFirstBootTriesUntilItIsThrough",
 	"TestANodeIsStartedAgainAndUninstalled",
+	"TestOperationsRunOnANodeAndLeaveNoSecret",
 	"TestInTroubleATaskEndsOnceInATrueState",
 	"TestABareNode",
 	"TestTerminalsOfANode",

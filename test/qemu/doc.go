@@ -33,7 +33,7 @@
 //   - Every wait is a condition and a deadline; see wait.go.
 //   - A guest listens only on a forwarded ssh port on the host's loopback. A guest reaches
 //     nothing, unless [Config].ReachHost is set: then it reaches the host at [HostAddress], and
-//     everything that the host reaches. A [Guest.Tunnel] leads to a network of the test's.
+//     everything that the host reaches.
 //   - The harness makes the guest's ssh host key and passes it with the seed, so that the harness
 //     can authenticate the guest.
 package qemu

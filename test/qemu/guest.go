@@ -29,6 +29,9 @@ const HostAddress = "10.0.2.2"
 // GuestAddress is each guest's own address, on a network of its own.
 const GuestAddress = "10.0.2.10"
 
+// CardMAC is the hardware address of a guest's Card.
+const CardMAC = "52:54:00:77:00:07"
+
 // Config is the configuration of one guest.
 type Config struct {
 	Name      string            // the host name; the default is "guest"
@@ -45,6 +48,7 @@ type Config struct {
 	Rootfs    string            // a tar on the host, unpacked at / before anything else of the first boot
 	TSC       bool              // the kernel's clock is the processor's, as on real machines; SaveVM then fails
 	Serial    string            // of the root disk, up to 20 characters; none by default
+	Card      *os.File          // the other end of a second network card, a tap device; no snapshot is then to be had
 	Operator  ssh.Signer        // root accepts its key; by default the guest gets a new key of its own
 }
 
@@ -200,6 +204,9 @@ func (g *Guest) args() []string {
 			args = append(args, "-drive", "if=virtio,format=raw,readonly=on,file="+g.path(seedVolume))
 		}
 	}
+	if c.Card != nil {
+		args = append(args, "-netdev", "tap,id=card,fd=3", "-device", "virtio-net-pci,netdev=card,romfile=,mac="+CardMAC)
+	}
 	for name, value := range c.FwCfg {
 		args = append(args, "-fw_cfg", "name="+name+",string="+strings.ReplaceAll(value, ",", ",,"))
 	}
@@ -222,6 +229,9 @@ func (g *Guest) spawn(args []string) error {
 		defer runtime.UnlockOSThread()
 		cmd := exec.Command("qemu-system-x86_64", args...)
 		cmd.Stdout, cmd.Stderr = said, said
+		if g.config.Card != nil {
+			cmd.ExtraFiles = []*os.File{g.config.Card} // number 3
+		}
 		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 		if err := cmd.Start(); err != nil {
 			started <- err

@@ -15,9 +15,9 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// handshakeLimit ends an attempt at a guest whose sshd does not answer: the forwarded port accepts
-// before the guest does. A busy guest needs some seconds for a handshake.
-const handshakeLimit = 15 * time.Second
+// handshakeLimit ends an attempt at a guest whose sshd does not answer: the
+// forwarded port accepts before the guest does.
+const handshakeLimit = 5 * time.Second
 
 // Result is a command's output and exit status.
 type Result struct {

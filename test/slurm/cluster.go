@@ -65,10 +65,10 @@ PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 // Run starts a cluster without nodes, of the programs in a directory that Programs has made. The caller
 // must Close it.
 func Run(ctx context.Context, programs string) (*Cluster, error) {
-	c := &Cluster{Key: textKey()}
+	c := &Cluster{Key: random(128)}
 	for _, begin := range []func(context.Context) error{
 		func(context.Context) error { return c.hold(programs) },
-		c.mount, c.network, c.configure, c.control, c.api,
+		c.mount, c.link, c.configure, c.control, c.api,
 	} {
 		if err := begin(ctx); err != nil {
 			err = fmt.Errorf("cannot start Slurm: %w\n%s", err, c.Said())
@@ -132,8 +132,8 @@ func (c *Cluster) mount(ctx context.Context) error {
 	return nil
 }
 
-// network gives the cluster a network. With an address on loopback alone, Slurm resolves no name.
-func (c *Cluster) network(ctx context.Context) error {
+// link gives the cluster a network. With an address on loopback alone, Slurm resolves no name.
+func (c *Cluster) link(ctx context.Context) error {
 	for _, line := range []string{
 		"link set lo up", "link add uplink type veth peer name other", "address add " + controllerAddress + "/24 dev uplink",
 		"link set uplink up", "link set other up",
@@ -208,14 +208,6 @@ func (c *Cluster) api(ctx context.Context) error {
 
 func (c *Cluster) write(name string, content []byte, mode os.FileMode) error {
 	return os.WriteFile(c.Root+name, content, mode)
-}
-
-// textKey makes a key of 1040 bits, as text: a search finds it wherever it was written.
-func textKey() (key []byte) {
-	for range 8 {
-		key = append(key, rand.Text()...)
-	}
-	return key
 }
 
 func random(n int) []byte {

@@ -9,64 +9,35 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
-
-	"github.com/hostler/hostler/test/qemu"
 )
 
-// nodeAddress is the address of a machine that is connected, in a network of networkBits.
+// NodeAddress is the address that a machine takes on its Card, in a network of NetworkBits.
 const (
-	nodeAddress = "10.77.0.7"
-	networkBits = "24"
+	NodeAddress = "10.77.0.7"
+	NetworkBits = "24"
 )
 
-// link is the cluster's end of a connection.
-const link = "node"
+// card is the cluster's end of a Card.
+const card = "node"
 
-// Connect connects a guest to the network of the cluster, over a tunnel that ends with the cluster. Both reach
-// all addresses of the other.
-func (c *Cluster) Connect(ctx context.Context, g *qemu.Guest) error {
-	tunnel, err := g.Tunnel(ctx)
-	if err != nil {
-		return err
-	}
-	end, err := c.end(ctx)
-	if err != nil {
-		return errors.Join(err, tunnel.Close())
-	}
-	carried := make(chan struct{})
-	go func() {
-		defer close(carried)
-		_ = tunnel.Carry(end)
-	}()
-	c.closing = append(c.closing, func() {
-		_ = tunnel.Close()
-		_ = end.Close()
-		<-carried
-	})
-	_, err = g.Run(ctx, "sh", "-c", `ip address add "$1" dev "$2" && ip link set "$2" up`, "sh", nodeAddress+"/"+networkBits, tunnel.Interface)
-	return err
-}
-
-// end makes the cluster's end of a connection: what it sends to a machine comes out at the file.
-func (c *Cluster) end(ctx context.Context) (*os.File, error) {
+// Card makes the cluster's end of a network card: what a machine sends comes out at the file. The machine
+// is reached at NodeAddress, and reaches all addresses of the cluster. The caller closes the file.
+func (c *Cluster) Card(ctx context.Context) (*os.File, error) {
 	var file *os.File
 	err := c.inside(func() error {
-		fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC|unix.O_NONBLOCK, 0)
+		fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_CLOEXEC, 0)
 		if err != nil {
 			return err
 		}
-		request, err := unix.NewIfreq(link)
-		if err == nil {
-			request.SetUint16(unix.IFF_TUN | unix.IFF_NO_PI)
-			err = unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
-		}
+		file = os.NewFile(uintptr(fd), card)
+		request, err := unix.NewIfreq(card)
 		if err != nil {
-			return errors.Join(err, unix.Close(fd))
+			return err
 		}
-		file = os.NewFile(uintptr(fd), link) // only now can it be waited for
-		return nil
+		request.SetUint16(unix.IFF_TAP | unix.IFF_NO_PI)
+		return unix.IoctlIfreq(fd, unix.TUNSETIFF, request)
 	})
-	for _, line := range []string{"link set " + link + " up", "route add " + nodeAddress + "/32 dev " + link + " src " + controllerAddress} {
+	for _, line := range []string{"link set " + card + " up", "route add " + NodeAddress + "/32 dev " + card + " src " + controllerAddress} {
 		if err == nil {
 			_, err = c.Output(ctx, append([]string{"ip"}, strings.Fields(line)...)...)
 		}
@@ -79,7 +50,7 @@ func (c *Cluster) end(ctx context.Context) (*os.File, error) {
 
 // Listen listens at an address of the cluster's network that no other has.
 func (c *Cluster) Listen(ctx context.Context, address, port string) (l net.Listener, err error) {
-	if _, err := c.Output(ctx, "ip", "address", "add", address+"/"+networkBits, "dev", "uplink"); err != nil {
+	if _, err := c.Output(ctx, "ip", "address", "add", address+"/"+NetworkBits, "dev", "uplink"); err != nil {
 		return nil, err
 	}
 	err = c.inside(func() (err error) {

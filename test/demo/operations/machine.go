@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/hostler/hostler/test/lab"
+	"github.com/hostler/hostler/test/qemu"
 	"github.com/hostler/hostler/test/slurm"
 )
 
@@ -37,11 +38,11 @@ func (d *demo) machine(ctx context.Context, programs string, authority []byte) (
 
 // connect connects the machine to the network of the cluster, where it finds the source of models.
 func (d *demo) connect(ctx context.Context) error {
-	if err := d.cluster.Connect(ctx, d.Guest()); err != nil {
-		return err
-	}
 	_, err := d.InGuest(ctx, "sh", "-c", `cat /root/models.pem >> /etc/ssl/certs/ca-certificates.crt
-echo "$1 $2" >> /etc/hosts`, "sh", sourceAddress, lab.SourceName)
+echo "$1 $2" >> /etc/hosts
+at=$(grep --files-with-matches "$4" /sys/class/net/*/address) && card=$(basename "$(dirname "$at")")
+ip address add "$3" dev "$card" && ip link set "$card" up`, "sh", sourceAddress, lab.SourceName,
+		slurm.NodeAddress+"/"+slurm.NetworkBits, qemu.CardMAC)
 	return err
 }
 

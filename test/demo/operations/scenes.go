@@ -47,7 +47,13 @@ func (d *demo) node(ctx context.Context) error {
 	if err := d.Broker(ctx); err != nil {
 		return err
 	}
-	if err := d.ByHand(ctx, d.image, qemu.Config{Name: node, Rootfs: rootfs}, ""); err != nil {
+	card, err := d.cluster.Card(ctx)
+	if err != nil {
+		return err
+	}
+	defer card.Close()
+	machine := qemu.Config{Name: node, Card: card, Rootfs: rootfs}
+	if err := d.ByHand(ctx, d.image, machine, ""); err != nil {
 		return err
 	}
 	if err := d.connect(ctx); err != nil {
