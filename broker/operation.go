@@ -146,9 +146,11 @@ func (o Operation) PlanOf(part OperationPart) taskcatalog.OperationPlan {
 	return p
 }
 
-// Failure describes a failure to the tenant, with the next action. Empty: nothing failed.
+// Failure describes to the tenant a failure, or an end by the platform, with the next action. Empty: neither.
 func (o Operation) Failure() string {
 	switch {
+	case o.Status == OperationCanceled && o.Code == OperationTargetGone:
+		return "the platform ended the operation, because its allocation was released (begin a new one on an active allocation)"
 	case o.Status != OperationFailed:
 		return ""
 	case o.Code == OperationTargetGone:

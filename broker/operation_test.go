@@ -100,6 +100,13 @@ func TestAFailureIsToldToTheTenantWithoutNodes(t *testing.T) {
 			t.Errorf("%s: %q", code, told)
 		}
 	}
+	o.Status, o.Code = OperationCanceled, OperationTargetGone
+	if told := o.Failure(); !strings.Contains(told, "was released") || strings.Contains(told, "n-17") {
+		t.Errorf("ended by a release: %q", told)
+	}
+	if o.Code = "canceled"; o.Failure() != "" {
+		t.Error("a person's cancel is a failure")
+	}
 	if o.Status = OperationSucceeded; o.Failure() != "" {
 		t.Error("a success has a failure")
 	}
