@@ -68,7 +68,7 @@ func (a *API) addRepairs(ctx context.Context, in *addRepairsInput) (*api.Repairs
 		if b.Maintenance != "" {
 			m, err := a.maintenance(ctx, b.Maintenance)
 			if err == nil && m.NodeID != r.NodeID {
-				err = broker.Errorf(broker.Invalid, "repair_invalid", "maintenance %s is of node %s", m.ID, m.NodeID)
+				err = broker.Errorf(broker.Invalid, "repair_invalid", "cannot record a repair: maintenance %s is of node %s (name that node, or another maintenance)", m.ID, m.NodeID)
 			}
 			if err != nil {
 				return nil, ofItem(where, err)

@@ -16,9 +16,10 @@
 //
 // # Closing
 //
-// A maintenance is closed when the node passes what the category asks for (broker.Maintenance.ChecksOf): it is heard and whole, and after
-// work on parts that hold data a turnover has cleaned and certified it since. The turnover is the one that every
-// node gets; this package has none of its own. While a check is not passed the maintenance stays open.
+// A maintenance is closed when the node passes the checks of its category (broker.Maintenance.ChecksOf). The agent was
+// heard, and no part is missing or unexpected. After work on parts that hold data, a turnover has cleaned and certified
+// the node since. It is the turnover that every node gets; this package has none of its own. Until all checks are passed
+// the maintenance stays open.
 //
 // # Overlap
 //

@@ -16,7 +16,7 @@ type maintenances struct{ db *store.DB }
 var (
 	maintenancesDesc = prometheus.NewDesc("hostler_maintenances", "Maintenances of nodes that are planned or open.",
 		[]string{"status"}, nil)
-	overdueDesc = prometheus.NewDesc("hostler_maintenances_overdue", "Maintenances that are open although their expected end has passed.",
+	maintenancesOverdueDesc = prometheus.NewDesc("hostler_maintenances_overdue", "Maintenances that are open although their expected end has passed.",
 		nil, nil)
 	replacementsDesc = prometheus.NewDesc("hostler_replacements_due",
 		"Kinds of parts of nodes that were repaired so often that the policy asks for another machine.", nil, nil)
@@ -27,7 +27,7 @@ const mostReplacements = 1000
 
 // Describe implements prometheus.Collector.
 func (m *maintenances) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{maintenancesDesc, overdueDesc, replacementsDesc} {
+	for _, d := range []*prometheus.Desc{maintenancesDesc, maintenancesOverdueDesc, replacementsDesc} {
 		out <- d
 	}
 }
@@ -52,7 +52,7 @@ func (m *maintenances) Collect(out chan<- prometheus.Metric) {
 	for _, o := range late {
 		overdue += o.Maintenances
 	}
-	out <- prometheus.MustNewConstMetric(overdueDesc, prometheus.GaugeValue, float64(overdue))
+	out <- prometheus.MustNewConstMetric(maintenancesOverdueDesc, prometheus.GaugeValue, float64(overdue))
 	if due, err := m.db.ReplacementsDue(ctx, nil, mostReplacements); err == nil {
 		out <- prometheus.MustNewConstMetric(replacementsDesc, prometheus.GaugeValue, float64(len(due)))
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/hostler/hostler/broker/store/sqlkit"
 )
 
-// recordAccepted records the parts that a person accepted, or attested, as repairs: one part for another one of its kind was replaced, and others
-// were removed or added. A repair during a maintenance belongs to it.
+// recordAccepted records as repairs the parts that a person accepted or attested. Where one part of a kind went and one
+// came, it was replaced; all others were removed or added. A repair during a maintenance belongs to it.
 func (t *tx) recordAccepted(ctx context.Context, actor broker.Actor, n broker.Node, before, after []broker.Device, reason string) error {
 	gone, came := map[broker.DeviceKind][]broker.Device{}, map[broker.DeviceKind][]broker.Device{}
 	for _, d := range after {

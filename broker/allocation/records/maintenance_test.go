@@ -55,9 +55,6 @@ func TestATenantStaysOnANodeInMaintenance(t *testing.T) {
 		if s.tells(store.TenantMaintenanceOpenedEvent) != 1 || s.tells(store.ReleasingRequestedEvent) != 0 {
 			s.Error("the tenant was not told, or was released")
 		}
-		if id, opened, err := (maintenancerecords.Records{DB: s.db}).Propose(s.Context(), "n-0", "gpu", "again"); opened || err != nil {
-			s.Errorf("a node with a tenant is proposed for maintenance: %s, %v", id, err)
-		}
 		_, err := s.db.TransitionAllocation(s.Context(), ada, "a-1", store.AllocationChange{To: broker.AllocationReleasing, By: broker.AllocationUser})
 		s.ok(err)
 		for range 5 { // until the turnover has ended

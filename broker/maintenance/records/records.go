@@ -27,25 +27,6 @@ func (r Records) Create(ctx context.Context, actor broker.Actor, m broker.Mainte
 	return m, err
 }
 
-// Propose opens a maintenance of a node that nobody uses, for a cause that the broker has found itself, such as the
-// health of a GPU. opened is false, without an error, if an allocation has the node, if the node is in a
-// maintenance, or if one is planned that would overlap.
-func (r Records) Propose(
-	ctx context.Context, nodeID string, category broker.MaintenanceCategory, reason string,
-) (id string, opened bool, err error) {
-	claim, err := r.DB.NodeClaim(ctx, nodeID)
-	if err != nil || claim.ID != "" {
-		return "", false, err
-	}
-	m, err := r.Create(ctx, broker.System, broker.Maintenance{
-		NodeID: nodeID, Category: category, Tenant: broker.TenantStays, Reason: reason,
-	})
-	if broker.AsError(err).Code == "maintenance_overlaps" {
-		return "", false, nil
-	}
-	return m.ID, err == nil, err
-}
-
 // release begins the release of the allocation that has the node, if the tenant has to leave. An allocation
 // that is not active yet is released by a later look.
 func (r Records) release(ctx context.Context, actor broker.Actor, m broker.Maintenance) error {
