@@ -9,7 +9,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -21,6 +20,7 @@ import (
 	"github.com/hostler/hostler/agent/selfupdate"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 	"github.com/hostler/hostler/taskcatalog/release"
 )
 
@@ -56,7 +56,7 @@ type File struct {
 	Capabilities   map[string]string `yaml:"capabilities"` // capabilities that cannot be detected, such as weka
 }
 
-var capabilityKey = regexp.MustCompile(`^[a-z][a-z0-9_.-]*$`)
+var capabilityKey = lazyregexp.New(`^[a-z][a-z0-9_.-]*$`)
 
 const maxConfig = 64 << 10
 

@@ -5,12 +5,12 @@ import (
 	"maps"
 	"net"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Cluster is the record of a cluster that nodes join. The token of its API and what its nodes
@@ -76,9 +76,9 @@ var clusterBackends = map[string]clusterBackend{
 }
 
 var (
-	clusterName       = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
-	clusterLine       = regexp.MustCompile(`^[!-~]+$`)
-	clusterController = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]{0,252}:[1-9][0-9]{0,4}$`)
+	clusterName       = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,62}$`)
+	clusterLine       = lazyregexp.New(`^[!-~]+$`)
+	clusterController = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9.-]{0,252}:[1-9][0-9]{0,4}$`)
 )
 
 // maxClusterToken bounds the token of a cluster's API, in bytes.

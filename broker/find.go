@@ -3,8 +3,9 @@ package broker
 import (
 	"encoding/hex"
 	"net"
-	"regexp"
 	"strings"
+
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Word is what a person writes to find something, in each form in which it may be stored.
@@ -20,8 +21,8 @@ type Word struct {
 }
 
 var (
-	bareMAC  = regexp.MustCompile(`^[0-9a-f]{12}$`)
-	uuidForm = regexp.MustCompile(`^(?:gpu-)?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})$`)
+	bareMAC  = lazyregexp.New(`^[0-9a-f]{12}$`)
+	uuidForm = lazyregexp.New(`^(?:gpu-)?([0-9a-f]{8})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{4})-?([0-9a-f]{12})$`)
 )
 
 // ParseWord reads a word of any kind. A MAC address may have colons, dashes, dots or nothing between

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Knob is the declaration of one field of a Policy, read from the field's tags:
@@ -44,7 +44,7 @@ type Knob struct {
 	accepts   string
 }
 
-var tenantIDForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+var tenantIDForm = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 // form is the form of a text, or of each text of a list; ok is nil for checks and retries, which have functions
 // of their own.
@@ -53,7 +53,7 @@ type form struct {
 	ok     func(string) bool
 }
 
-var bundleForm = regexp.MustCompile(`^https?://[^\s@?#]{1,400}@sha256:[0-9a-f]{64}$`)
+var bundleForm = lazyregexp.New(`^https?://[^\s@?#]{1,400}@sha256:[0-9a-f]{64}$`)
 
 // forms has a row for each value of the tag accepts.
 var forms = map[string]form{

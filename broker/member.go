@@ -1,9 +1,10 @@
 package broker
 
 import (
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Member is a person or a program that acts for a tenant at a place, with a role. A member that has
@@ -43,7 +44,7 @@ type Quota struct {
 	UpdatedAt      time.Time
 }
 
-var subjectForm = regexp.MustCompile(`^([a-z0-9][a-z0-9._@-]{0,63}|` + SignedInPrefix + `[A-Za-z0-9._@|=+-]{1,59})$`)
+var subjectForm = lazyregexp.New(`^([a-z0-9][a-z0-9._@-]{0,63}|` + SignedInPrefix + `[A-Za-z0-9._@|=+-]{1,59})$`)
 
 // CheckSignsIn refuses a subject that is no person who signs in: an operator token ends when it is revoked.
 // Code: member_invalid.

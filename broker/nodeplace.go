@@ -1,10 +1,10 @@
 package broker
 
 import (
-	"regexp"
 	"strconv"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // NodePlace is where a machine stands within its site. Each part is optional. A word is unique in its
@@ -29,7 +29,7 @@ type NodePlaceChange struct {
 const MaxRackUnit = 60
 
 // PlaceWord is the form of a word of a place.
-var PlaceWord = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+var PlaceWord = lazyregexp.New(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
 // PlaceLevels are the parts of a place that many nodes may share, from large to small.
 var PlaceLevels = []string{"zone", "room", "row", "rack", "domain"}

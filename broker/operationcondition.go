@@ -2,13 +2,13 @@ package broker
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Bounds of the conditions of a policy.
@@ -19,7 +19,7 @@ const (
 	operationConditionsName = "conditions"
 )
 
-var conditionNameForm = regexp.MustCompile(`^[a-z][a-z0-9_]{0,47}$`)
+var conditionNameForm = lazyregexp.New(`^[a-z][a-z0-9_]{0,47}$`)
 
 // OperationCondition is what must be true of an execution. Package condition judges it.
 type OperationCondition struct {

@@ -3,12 +3,12 @@ package broker
 import (
 	"cmp"
 	"reflect"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // OperationLevel is a level of the policy of operations. Each level narrows what the wider levels
@@ -38,7 +38,7 @@ func OperationLevelOf(p Place) OperationLevel {
 // AllOperations stands for every operation in a policy.
 const AllOperations = "*"
 
-var operationForm = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){1,4}$`)
+var operationForm = lazyregexp.New(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*){1,4}$`)
 
 // CheckOperation refuses a text that is neither an operation nor AllOperations. The operation need
 // not exist. Code: operation_invalid.

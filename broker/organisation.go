@@ -3,9 +3,10 @@ package broker
 import (
 	"crypto/rand"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
+
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Organisation is a tenant: a customer that has projects, members and quotas. An organisation that
@@ -62,7 +63,7 @@ func NewTenantID(prefix string, now time.Time) string {
 	return fmt.Sprintf("%s%011x%03x%s", prefix, now.UnixMilli(), now.UnixMicro()%1000, strings.ToLower(rand.Text()[:10]))
 }
 
-var tenantNameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+var tenantNameForm = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
 // CheckTenantName refuses a name that no organisation and no project can have. Code: name_invalid.
 func CheckTenantName(name string) error {

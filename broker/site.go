@@ -7,12 +7,12 @@ import (
 	"net/netip"
 	"net/url"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // SiteStatus says whether new work may begin at a site or with a profile.
@@ -83,16 +83,16 @@ func NewSite(id string) Site {
 
 var (
 	// SiteNameForm is the form of a site's name.
-	SiteNameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+	SiteNameForm = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,62}$`)
 
-	idForm       = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
-	regionForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
-	ifaceForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
-	seriesForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}(/[A-Za-z0-9][A-Za-z0-9._-]{0,62})?$`)
-	archForm     = regexp.MustCompile(`^[a-z0-9]{1,31}/[a-z0-9][a-z0-9._-]{0,31}$`)
-	accountForm  = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
-	scriptForm   = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$`)
-	hostnameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
+	idForm       = lazyregexp.New(`^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$`)
+	regionForm   = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+	ifaceForm    = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
+	seriesForm   = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}(/[A-Za-z0-9][A-Za-z0-9._-]{0,62})?$`)
+	archForm     = lazyregexp.New(`^[a-z0-9]{1,31}/[a-z0-9][a-z0-9._-]{0,31}$`)
+	accountForm  = lazyregexp.New(`^[a-z_][a-z0-9_-]{0,31}$`)
+	scriptForm   = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,254}$`)
+	hostnameForm = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 )
 
 const (

@@ -9,6 +9,7 @@ import (
 	"unicode"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // SKU is the composition of one kind of machine, with its wanted settings. A machine that does
@@ -70,7 +71,7 @@ func NewSKU() SKU {
 }
 
 // SKUForm is the form of a SKU's id.
-var SKUForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+var SKUForm = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
 const (
 	maxGPUs    = 64

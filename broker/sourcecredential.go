@@ -2,12 +2,12 @@ package broker
 
 import (
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // SourceCredential is the record of an account at a source of artifacts: a bucket or a repository of
@@ -39,9 +39,9 @@ const (
 )
 
 var (
-	sourceCredentialName = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
-	sourcePrefix         = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`)
-	sourceRegion         = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+	sourceCredentialName = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,62}$`)
+	sourcePrefix         = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$`)
+	sourceRegion         = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,62}$`)
 )
 
 // SourceCredentialPath is the path of a source account's secret.

@@ -11,6 +11,7 @@ import (
 	"unicode"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // The types of an argument.
@@ -47,8 +48,8 @@ type Arg struct {
 }
 
 var (
-	argName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
-	argFlag = regexp.MustCompile(`^--?[A-Za-z0-9][A-Za-z0-9_-]{0,60}=?$`)
+	argName = lazyregexp.New(`^[a-z][a-z0-9_]{0,31}$`)
+	argFlag = lazyregexp.New(`^--?[A-Za-z0-9][A-Za-z0-9_-]{0,60}=?$`)
 )
 
 // check returns the fault of a, if any.

@@ -2,18 +2,18 @@ package profiles
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 var (
-	ruleName  = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
-	profileID = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,63}$`)
-	factValue = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}$`)
-	lcName    = regexp.MustCompile(`^LC_[A-Z]{1,20}$`)
+	ruleName  = lazyregexp.New(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+	profileID = lazyregexp.New(`^[a-z0-9][a-z0-9_-]{0,63}$`)
+	factValue = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}$`)
+	lcName    = lazyregexp.New(`^LC_[A-Z]{1,20}$`)
 )
 
 // The bounds of a set.

@@ -2,15 +2,16 @@ package profiles
 
 import (
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 var (
-	plainPath = regexp.MustCompile(`^/[A-Za-z0-9._+/-]+$`)
-	account   = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
+	plainPath = lazyregexp.New(`^/[A-Za-z0-9._+/-]+$`)
+	account   = lazyregexp.New(`^[a-z_][a-z0-9_-]{0,30}$`)
 )
 
 // noProgramDirs are directories without programs of the system: directories that tenants write, and

@@ -1,14 +1,14 @@
 package profiles
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
-var placeForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}:[0-9]{1,6}$`)
+var placeForm = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}:[0-9]{1,6}$`)
 
 // Decode reads a set from the JSON of Encode, with the same checks as Parse. Problems name the file
 // and line from which the set was once read.

@@ -2,9 +2,10 @@ package profiles
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // shells take a program's text from an argument, a file or their input.
@@ -71,13 +72,13 @@ var (
 	runnerNames  = words(runners)
 	changerNames = words(changers)
 	// versioned is a name with its version: python3.11, ksh93, bash-5.2, g++12, python3.13t.
-	versioned = regexp.MustCompile(`^(.*?[A-Za-z.+_])[-.]?[0-9][0-9.]*[a-z]?$`)
-	loader    = regexp.MustCompile(`^(ld-linux.*|ld-[0-9].*|ld64?\.so.*|ld-musl.*|qemu-.*|.*-sh|.*\.sh|mkfs\..*|mount\..*)$`)
+	versioned = lazyregexp.New(`^(.*?[A-Za-z.+_])[-.]?[0-9][0-9.]*[a-z]?$`)
+	loader    = lazyregexp.New(`^(ld-linux.*|ld-[0-9].*|ld64?\.so.*|ld-musl.*|qemu-.*|.*-sh|.*\.sh|mkfs\..*|mount\..*)$`)
 	// setarch runs a program for the architecture in setarch's own name. As a part of a longer name
 	// the architecture is the target of the program: x86_64-linux-gnu-readelf.
-	architecture = regexp.MustCompile(`^(x86_64|i[3-6]86)$`)
+	architecture = lazyregexp.New(`^(x86_64|i[3-6]86)$`)
 	// dataFile matches paths that are never programs: a configuration, a key, a log.
-	dataFile = regexp.MustCompile(`\.(json|ya?ml|toml|conf|cfg|ini|xml|csv|txt|log|pem|crt|cer|key|pub|service|socket|timer)$`)
+	dataFile = lazyregexp.New(`\.(json|ya?ml|toml|conf|cfg|ini|xml|csv|txt|log|pem|crt|cer|key|pub|service|socket|timer)$`)
 )
 
 func words(s string) map[string]bool {
@@ -147,7 +148,7 @@ func NamesProgram(arg string) bool {
 // exit status, whether a unit is active or failed.
 const systemctl = "systemctl"
 
-var unitName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9@:._-]{0,200}\.(service|socket|timer|target|path|mount)$`)
+var unitName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9@:._-]{0,200}\.(service|socket|timer|target|path|mount)$`)
 
 // queriesUnits reports whether args are such a question, about units by their full names and
 // without options.

@@ -2,8 +2,9 @@ package taskcatalog
 
 import (
 	"net/url"
-	"regexp"
 	"time"
+
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 var nodeHWSyncReseed = define[HWSyncReseedParams, HWSyncReseedResult](Type{
@@ -27,9 +28,9 @@ type MAASMachineToken struct {
 }
 
 var (
-	oauthPart  = regexp.MustCompile(`^[A-Za-z0-9_-]{1,128}$`)
-	rackHost   = regexp.MustCompile(`^([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?$`)
-	statusPath = regexp.MustCompile(`^/MAAS/metadata/status/[A-Za-z0-9]{1,64}$`)
+	oauthPart  = lazyregexp.New(`^[A-Za-z0-9_-]{1,128}$`)
+	rackHost   = lazyregexp.New(`^([A-Za-z0-9.-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(:[0-9]{1,5})?$`)
+	statusPath = lazyregexp.New(`^/MAAS/metadata/status/[A-Za-z0-9]{1,64}$`)
 )
 
 // CodeMAASTokenInvalid is the code for an invalid MAASMachineToken.

@@ -2,11 +2,12 @@ package taskcatalog
 
 import (
 	"net/netip"
-	"regexp"
 	"strings"
+
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
-var registryForm = regexp.MustCompile(`^(?:[a-z0-9](?:[a-z0-9.-]{0,253}[a-z0-9])?|\[[0-9a-f:]{2,39}\])(?::[0-9]{1,5})?$`)
+var registryForm = lazyregexp.New(`^(?:[a-z0-9](?:[a-z0-9.-]{0,253}[a-z0-9])?|\[[0-9a-f:]{2,39}\])(?::[0-9]{1,5})?$`)
 
 // IsRegistry reports whether a text has the form of a registry's name, HOST[:PORT] in lower case.
 func IsRegistry(name string) bool { return registryForm.MatchString(name) }

@@ -3,11 +3,12 @@ package taskcatalog
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Bounds of literals, in bytes.
@@ -32,15 +33,15 @@ const StepDigestPattern = `^sha256:[0-9a-f]{64}$`
 const MaxStepNumber = 1<<53 - 1
 
 var (
-	stepDigest  = regexp.MustCompile(StepDigestPattern)
-	stepRoot    = regexp.MustCompile(`^(/[A-Za-z0-9._+-]+)+$`)
-	stepName    = regexp.MustCompile(`^[A-Za-z0-9_+-][A-Za-z0-9._+-]*(/[A-Za-z0-9_+-][A-Za-z0-9._+-]*)*$`)
-	stepPackage = regexp.MustCompile(StepPackagePattern)
-	stepUnit    = regexp.MustCompile(`^[A-Za-z0-9:_.\\@-]+\.(service|socket|timer)$`)
+	stepDigest  = lazyregexp.New(StepDigestPattern)
+	stepRoot    = lazyregexp.New(`^(/[A-Za-z0-9._+-]+)+$`)
+	stepName    = lazyregexp.New(`^[A-Za-z0-9_+-][A-Za-z0-9._+-]*(/[A-Za-z0-9_+-][A-Za-z0-9._+-]*)*$`)
+	stepPackage = lazyregexp.New(StepPackagePattern)
+	stepUnit    = lazyregexp.New(`^[A-Za-z0-9:_.\\@-]+\.(service|socket|timer)$`)
 	// noStepUnit are units that end the machine, open a way in, or are Hostler's or systemd's own.
-	noStepUnit = regexp.MustCompile(`^(hostler|systemd-|dbus|debug-shell|emergency|rescue|getty|serial-getty|console-getty|container-getty|autovt|user@|user-|ssh|dropbear|` +
+	noStepUnit = lazyregexp.New(`^(hostler|systemd-|dbus|debug-shell|emergency|rescue|getty|serial-getty|console-getty|container-getty|autovt|user@|user-|ssh|dropbear|` +
 		`initrd|kexec|polkit|networking|NetworkManager|ifup@|rc-local)`)
-	stepAccount = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
+	stepAccount = lazyregexp.New(`^[a-z_][a-z0-9_-]{0,30}$`)
 )
 
 // writableTrees are the directories below which steps write.

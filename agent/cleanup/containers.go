@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // ContainerRoots are the directories in which container engines keep containers, images and
@@ -234,8 +234,8 @@ func enabled(m *machine.Machine, unit string) bool {
 // containerCgroup matches the part of a cgroup path that an engine creates for a container,
 // watcherCgroup the part for the container's watcher.
 var (
-	containerCgroup = regexp.MustCompile(`^((docker|libpod|cri-containerd|crio|nerdctl)-)?[0-9a-f]{64}(\.scope)?$`)
-	watcherCgroup   = regexp.MustCompile(`^(libpod|crio)-conmon-[0-9a-f]{64}\.scope$`)
+	containerCgroup = lazyregexp.New(`^((docker|libpod|cri-containerd|crio|nerdctl)-)?[0-9a-f]{64}(\.scope)?$`)
+	watcherCgroup   = lazyregexp.New(`^(libpod|crio)-conmon-[0-9a-f]{64}\.scope$`)
 )
 
 // Contained reports whether a cgroup's name is that of a container or of a container's watcher.
@@ -255,7 +255,7 @@ func ContainerUnit(file string) bool {
 
 // ownCgroup matches a cgroup outside systemd's tree, as a runtime creates if nobody names one. Only
 // such a cgroup counts as the container's: a forged watcher could have a child in sshd's cgroup.
-var ownCgroup = regexp.MustCompile(`^/[^./]+/`)
+var ownCgroup = lazyregexp.New(`^/[^./]+/`)
 
 const conmon = "conmon"
 

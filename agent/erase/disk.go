@@ -5,13 +5,13 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 const blockDir = "/sys/block"
@@ -138,7 +138,7 @@ func (s system) disk(name string) (*disk, error) {
 	return d, errors.Join(faults...)
 }
 
-var controllerName = regexp.MustCompile(`^nvme[0-9]{1,4}$`)
+var controllerName = lazyregexp.New(`^nvme[0-9]{1,4}$`)
 
 // nvme adds the controllers of a namespace. If the drive supports several controllers, the
 // namespace hangs on the subsystem and not on the controller.
@@ -174,19 +174,19 @@ func (s system) nvme(d *disk, parent string) error {
 // transports map parts of a disk's path to its transport. Remote transports come first: a USB
 // bridge has an ATA disk behind it.
 var transports = []struct {
-	part *regexp.Regexp
+	part *lazyregexp.Regexp
 	name string
 }{
-	{regexp.MustCompile(`/usb[0-9]+/`), "usb"},
-	{regexp.MustCompile(`/session[0-9]+/`), "iscsi"},
-	{regexp.MustCompile(`/rport-[^/]+/`), "fibre channel"},
-	{regexp.MustCompile(`/nvme-fabrics/`), "nvme over fabrics"},
-	{regexp.MustCompile(`/virtio[0-9]+/`), "virtio"},
-	{regexp.MustCompile(`/(fw|sbp)[0-9]+[./]`), "firewire"},
-	{regexp.MustCompile(`^/devices/virtual/|^/devices/pseudo`), "virtual"},
-	{regexp.MustCompile(`^/devices/.*/ata[0-9]+/`), "sata"},
-	{regexp.MustCompile(`^/devices/.*/end_device-[^/]+/`), "sas"},
-	{regexp.MustCompile(`^/devices/.*/mmc_host/mmc[0-9]+/`), "mmc"},
+	{lazyregexp.New(`/usb[0-9]+/`), "usb"},
+	{lazyregexp.New(`/session[0-9]+/`), "iscsi"},
+	{lazyregexp.New(`/rport-[^/]+/`), "fibre channel"},
+	{lazyregexp.New(`/nvme-fabrics/`), "nvme over fabrics"},
+	{lazyregexp.New(`/virtio[0-9]+/`), "virtio"},
+	{lazyregexp.New(`/(fw|sbp)[0-9]+[./]`), "firewire"},
+	{lazyregexp.New(`^/devices/virtual/|^/devices/pseudo`), "virtual"},
+	{lazyregexp.New(`^/devices/.*/ata[0-9]+/`), "sata"},
+	{lazyregexp.New(`^/devices/.*/end_device-[^/]+/`), "sas"},
+	{lazyregexp.New(`^/devices/.*/mmc_host/mmc[0-9]+/`), "mmc"},
 }
 
 // transport returns the transport of a disk's path; "unknown" if the path does not tell.

@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // judge finds every disk of the task, looks for reasons against each, asks each for its methods and
@@ -179,7 +179,7 @@ func (e *Erase) rejudge(t *target) error {
 	return e.verifyDevice(t)
 }
 
-var namespaceName = regexp.MustCompile(`^nvme([0-9]+)(?:c[0-9]+)?n([0-9]+)$`)
+var namespaceName = lazyregexp.New(`^nvme([0-9]+)(?:c[0-9]+)?n([0-9]+)$`)
 
 // namespaces returns the namespaces that the kernel shows of a controller, by the names of their
 // disks.

@@ -7,12 +7,12 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"regexp"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/hostler/hostler/pki"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // The places with copies of user-data, below the machine's root. shadow- is the account tools'
@@ -28,8 +28,8 @@ const (
 )
 
 var (
-	tokenForm = regexp.MustCompile(`hsn_[A-Za-z0-9_-]{43}`)
-	hashForm  = regexp.MustCompile(`\$6\$rounds=[0-9]{1,9}\$hostler\.[./A-Za-z0-9]{8}\$[./A-Za-z0-9]{86}`)
+	tokenForm = lazyregexp.New(`hsn_[A-Za-z0-9_-]{43}`)
+	hashForm  = lazyregexp.New(`\$6\$rounds=[0-9]{1,9}\$hostler\.[./A-Za-z0-9]{8}\$[./A-Za-z0-9]{86}`)
 )
 
 // CloudInitRunning reports whether cloud-init is still running in this boot. Data it has not

@@ -8,12 +8,12 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
-	"regexp"
 	"strings"
 
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // The codes of this package's refusals.
@@ -63,7 +63,7 @@ func Find(sources []Source) (*Bootstrap, error) {
 		"no broker is named in %s (write /etc/hostler-agent/config.yaml or run hostler-agent enroll)", strings.Join(names, ", "))
 }
 
-var tokenForm = regexp.MustCompile(`^hsn_[A-Za-z0-9_-]{43}$`)
+var tokenForm = lazyregexp.New(`^hsn_[A-Za-z0-9_-]{43}$`)
 
 // check normalises a bootstrap. No error repeats a token.
 func (b *Bootstrap) check() error {

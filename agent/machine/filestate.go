@@ -12,12 +12,13 @@ import (
 	"io/fs"
 	"iter"
 	"os"
-	"regexp"
 	"runtime"
 	"strconv"
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // FileQuery asks for the state of a system file.
@@ -25,7 +26,7 @@ type FileQuery struct {
 	Path string
 	MD5  string // where set, the query asks only whether the content has this sum
 	// Without, where set, matches a beginning of the content to leave out of the digest.
-	Without *regexp.Regexp
+	Without *lazyregexp.Regexp
 }
 
 // FileState is the state of a file. It never holds any of the content.
@@ -167,7 +168,7 @@ func (m *Machine) fileState(ctx context.Context, q FileQuery, buf []byte) (FileS
 }
 
 // head hashes the beginning of a file, except for the part that without matches.
-func head(h hash.Hash, f *os.File, without *regexp.Regexp, buf []byte) error {
+func head(h hash.Hash, f *os.File, without *lazyregexp.Regexp, buf []byte) error {
 	n, err := io.ReadFull(f, buf[:min(len(buf), 4096)])
 	if err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 		return err

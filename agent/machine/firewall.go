@@ -4,9 +4,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // NormalizeNFT turns nft's JSON listing into lines that change only when the rules change: handles,
@@ -76,7 +77,7 @@ func strip(v any) {
 	}
 }
 
-var iptablesCounters = regexp.MustCompile(`\[\d+:\d+\]`)
+var iptablesCounters = lazyregexp.New(`\[\d+:\d+\]`)
 
 // NormalizeIPTables turns the output of iptables-save into lines that change only when the rules
 // change. A built-in chain of the kernel with the policy ACCEPT is not a rule and is left out.

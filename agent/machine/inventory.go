@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Inventory is the hardware that software on the machine can see.
@@ -93,7 +94,7 @@ func parseNVIDIAUUID(text string) string {
 }
 
 // firmwareArea matches the names of firmware areas, which the kernel shows as disks with a device.
-var firmwareArea = regexp.MustCompile(`^(mmcblk[0-9]+(boot[0-9]+|rpmb)|mtdblock[0-9]+)$`)
+var firmwareArea = lazyregexp.New(`^(mmcblk[0-9]+(boot[0-9]+|rpmb)|mtdblock[0-9]+)$`)
 
 // FirmwareArea reports whether a block device is a place for firmware rather than a disk: a boot or
 // RPMB area of an eMMC, which shares the serial of the eMMC itself, or a flash chip of the board.

@@ -3,16 +3,16 @@ package plan
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/hostler/hostler/agent/steps"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // cellName is the name of a value in a table.
-var cellName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
+var cellName = lazyregexp.New(`^[a-z][a-z0-9_]{0,31}$`)
 
 // maxFacts bounds the facts that a plan requires, and maxFactValues the permitted values of each.
 const maxFacts, maxFactValues = 16, 64

@@ -8,8 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
+
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 const (
@@ -24,9 +25,9 @@ const (
 // Variables of the programs that the firmware runs before the operating system, and their order.
 // The booted entry changes by itself.
 var (
-	entryVariable = regexp.MustCompile(`^(Boot|Driver|SysPrep)[0-9A-F]{4}$`)
-	orderVariable = regexp.MustCompile(`^(BootNext|(Boot|Driver|SysPrep)Order)$`)
-	modeVariable  = regexp.MustCompile(`^(SecureBoot|SetupMode|AuditMode|DeployedMode)$`)
+	entryVariable = lazyregexp.New(`^(Boot|Driver|SysPrep)[0-9A-F]{4}$`)
+	orderVariable = lazyregexp.New(`^(BootNext|(Boot|Driver|SysPrep)Order)$`)
+	modeVariable  = lazyregexp.New(`^(SecureBoot|SetupMode|AuditMode|DeployedMode)$`)
 )
 
 // efi reads the variables that decide what boots, and what the firmware trusts.

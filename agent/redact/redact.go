@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // mark replaces removed text.
@@ -44,32 +46,32 @@ func New(values []string, users map[string]string) *Redactor {
 }
 
 // forms match secrets by their form. Group 1, if present, is kept.
-var forms = []*regexp.Regexp{
-	regexp.MustCompile(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$)`),
-	regexp.MustCompile(`AGE-SECRET-KEY-1[A-Za-z0-9]+`),
-	regexp.MustCompile(`\bhs[a-z]_[A-Za-z0-9_-]{8,}`),
-	regexp.MustCompile(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)*`),
-	regexp.MustCompile(`\$(?:[1-9][a-z]?|g?y|argon2[a-z]*|scrypt)\$[./A-Za-z0-9$=,+-]{8,}`),
-	regexp.MustCompile(`(?i)(authorization["']?\s*[:=])[^\r\n]+`),
-	regexp.MustCompile(`(?i)(\b(?:bearer|basic|oauth)\s+)[A-Za-z0-9+/=._~-]{8,}`),
-	regexp.MustCompile(`([A-Za-z][A-Za-z0-9+.-]*://)[^/\s@"']+@`),
-	regexp.MustCompile(`\b[A-Za-z0-9]{18}:[A-Za-z0-9]{18}:[A-Za-z0-9]{32}\b`), // MAAS
-	regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`),
-	regexp.MustCompile(`(?i)(` + word + `["'\\]*\s*(?::|=>|=)\s*)(?:\\*"(?:\\.|[^"\\])*\\*"|'[^']*'|\[redacted\]|[^\s,;&)}\]]+)`),
-	regexp.MustCompile(`(?i)(--[a-z0-9-]*(?:password|passwd|passphrase|secret|token|credential|key)[a-z0-9-]*\s+)[^\s-]\S*`),
+var forms = []*lazyregexp.Regexp{
+	lazyregexp.New(`(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(?:-----END [A-Z0-9 ]*PRIVATE KEY-----|$)`),
+	lazyregexp.New(`AGE-SECRET-KEY-1[A-Za-z0-9]+`),
+	lazyregexp.New(`\bhs[a-z]_[A-Za-z0-9_-]{8,}`),
+	lazyregexp.New(`\beyJ[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)*`),
+	lazyregexp.New(`\$(?:[1-9][a-z]?|g?y|argon2[a-z]*|scrypt)\$[./A-Za-z0-9$=,+-]{8,}`),
+	lazyregexp.New(`(?i)(authorization["']?\s*[:=])[^\r\n]+`),
+	lazyregexp.New(`(?i)(\b(?:bearer|basic|oauth)\s+)[A-Za-z0-9+/=._~-]{8,}`),
+	lazyregexp.New(`([A-Za-z][A-Za-z0-9+.-]*://)[^/\s@"']+@`),
+	lazyregexp.New(`\b[A-Za-z0-9]{18}:[A-Za-z0-9]{18}:[A-Za-z0-9]{32}\b`), // MAAS
+	lazyregexp.New(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`),
+	lazyregexp.New(`(?i)(` + word + `["'\\]*\s*(?::|=>|=)\s*)(?:\\*"(?:\\.|[^"\\])*\\*"|'[^']*'|\[redacted\]|[^\s,;&)}\]]+)`),
+	lazyregexp.New(`(?i)(--[a-z0-9-]*(?:password|passwd|passphrase|secret|token|credential|key)[a-z0-9-]*\s+)[^\s-]\S*`),
 }
 
 // word matches words that precede a secret.
 const word = `(?:password|passwd|passphrase|secret|token|credentials?|api[_-]?key|access[_-]?key|private[_-]?key|consumer[_-]?key|session[_-]?key|encryption[_-]?key|psk)[A-Za-z0-9_.-]*`
 
 // names matches the names of JSON members whose value is a secret.
-var names = regexp.MustCompile(`(?i)` + word + `$`)
+var names = lazyregexp.New(`(?i)` + word + `$`)
 
 // long matches runs long enough to be random text. Base64 contains slashes like paths, so a run
 // with slashes must be longer.
-var long = []*regexp.Regexp{
-	regexp.MustCompile(`[A-Za-z0-9_+-]{24,}={0,2}`),
-	regexp.MustCompile(`[A-Za-z0-9+/]{40,}={0,2}`),
+var long = []*lazyregexp.Regexp{
+	lazyregexp.New(`[A-Za-z0-9_+-]{24,}={0,2}`),
+	lazyregexp.New(`[A-Za-z0-9+/]{40,}={0,2}`),
 }
 
 // Text returns s without secrets and users, and the number of replacements.
@@ -116,7 +118,7 @@ func (r *Redactor) Text(s string) (string, int) {
 }
 
 // uuid is the form of a GPU's uuid.
-var uuid = regexp.MustCompile(`^[A-Z-]*[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
+var uuid = lazyregexp.New(`^[A-Z-]*[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$`)
 
 // mixed reports whether text has all three kinds of characters, as random base64 text of this
 // length has.

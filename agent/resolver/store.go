@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Keep is how many versions a store keeps, including the version in force.
@@ -32,7 +32,7 @@ const (
 )
 
 // versionName is also a file's name: no leading dot, no slash.
-var versionName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
+var versionName = lazyregexp.New(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
 // Kept is a version kept by a store.
 type Kept = taskcatalog.ProfileVersion

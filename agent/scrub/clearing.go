@@ -4,12 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/hostler/hostler/agent/machine"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 const (
@@ -69,7 +69,7 @@ func nvidiaOptions(m *machine.Machine) ([]string, error) {
 	return files, errors.Join(err1, err2)
 }
 
-var scrubKey = regexp.MustCompile(`(?i)RM(?:DisableScrubOnFree|DisableFastScrubber)(?:[=:]([^;,"]*))?`)
+var scrubKey = lazyregexp.New(`(?i)RM(?:DisableScrubOnFree|DisableFastScrubber)(?:[=:]([^;,"]*))?`)
 
 // scrubDisabled finds a key that disables clearing with any value but zero. The driver removes
 // white space before it parses, so white space may stand anywhere.

@@ -1,11 +1,11 @@
 package scrub
 
 import (
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // severity is the severity of a kernel log line for a GPU, in ascending order.
@@ -22,9 +22,9 @@ const (
 type family struct {
 	name, vendor string
 	// lines matches the lines of the family.
-	lines *regexp.Regexp
+	lines *lazyregexp.Regexp
 	// form splits a line into the groups at (a PCI address), number and text.
-	form *regexp.Regexp
+	form *lazyregexp.Regexp
 	// all: the lines concern every GPU of the vendor.
 	all bool
 }
@@ -39,24 +39,24 @@ const (
 // families are in order of precedence: a line belongs to the first family it matches.
 var families = []family{
 	{
-		name: xid, vendor: "nvidia", lines: regexp.MustCompile(`NVRM: Xid\b`),
-		form: regexp.MustCompile(`NVRM: Xid \((?:PCI:)?(?P<at>[0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+)(?: [^)]*)?\): (?P<number>[0-9]+)\b(?P<text>.*)`),
+		name: xid, vendor: "nvidia", lines: lazyregexp.New(`NVRM: Xid\b`),
+		form: lazyregexp.New(`NVRM: Xid \((?:PCI:)?(?P<at>[0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+)(?: [^)]*)?\): (?P<number>[0-9]+)\b(?P<text>.*)`),
 	},
 	// The address is the NVSwitch's, and every GPU is behind every switch.
 	{
-		name: sxid, vendor: "nvidia", lines: regexp.MustCompile(`\bSXid\b`), all: true,
-		form: regexp.MustCompile(`SXid \([^)]*\): (?P<number>[0-9]+), (?P<text>.*)`),
+		name: sxid, vendor: "nvidia", lines: lazyregexp.New(`\bSXid\b`), all: true,
+		form: lazyregexp.New(`SXid \([^)]*\): (?P<number>[0-9]+), (?P<text>.*)`),
 	},
 	{
 		name: nvrm, vendor: "nvidia",
-		lines: regexp.MustCompile(`NVRM: .*(fallen off the bus|RmInitAdapter failed|_scrubWaitAndSave: Timed out)|_scrubWaitAndSave: Timed out`),
-		form:  regexp.MustCompile(`(?:NVRM: GPU (?:at )?(?:PCI:)?(?P<at>[0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+)\b:?)?(?P<text>.*)`),
+		lines: lazyregexp.New(`NVRM: .*(fallen off the bus|RmInitAdapter failed|_scrubWaitAndSave: Timed out)|_scrubWaitAndSave: Timed out`),
+		form:  lazyregexp.New(`(?:NVRM: GPU (?:at )?(?:PCI:)?(?P<at>[0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+)\b:?)?(?P<text>.*)`),
 	},
 	// Kernels before 6.11 name no device when a ring hangs.
 	{
 		name: ras, vendor: "amd",
-		lines: regexp.MustCompile(`(?i)amdgpu.*(hardware error|ERREVENT|poison|\bRAS\b.*(interrupt|error|fail|threshold)|bad pages?\b.*threshold|\bring \S+ (timeout|reset)|reset.*(fail|end with|error|timed? ?out)|recovery failed|unrecoverable|lost from bus|wedged|fatal error)`),
-		form:  regexp.MustCompile(`(?:amdgpu (?P<at>[0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+): )?(?P<text>.*)`),
+		lines: lazyregexp.New(`(?i)amdgpu.*(hardware error|ERREVENT|poison|\bRAS\b.*(interrupt|error|fail|threshold)|bad pages?\b.*threshold|\bring \S+ (timeout|reset)|reset.*(fail|end with|error|timed? ?out)|recovery failed|unrecoverable|lost from bus|wedged|fatal error)`),
+		form:  lazyregexp.New(`(?:amdgpu (?P<at>[0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+): )?(?P<text>.*)`),
 	},
 }
 
@@ -65,12 +65,12 @@ type fault struct {
 	family string
 	// numbers are the numbers of the row, such as "48 62 144-150"; empty: every number.
 	numbers  string
-	text     *regexp.Regexp // nil: any
+	text     *lazyregexp.Regexp // nil: any
 	severity severity
 	pattern  string
 }
 
-func pattern(text string) *regexp.Regexp { return regexp.MustCompile(`(?i)` + text) }
+func pattern(text string) *lazyregexp.Regexp { return lazyregexp.New(`(?i)` + text) }
 
 // faults is the table of known lines. The first row that matches a line gives its meaning.
 //
@@ -196,7 +196,7 @@ const maxQuote = 300
 // affected GPU.
 const resetFollows = 4
 
-var resetBegins = regexp.MustCompile(`amdgpu ([0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+): .*GPU reset begin`)
+var resetBegins = lazyregexp.New(`amdgpu ([0-9a-fA-F]+:[0-9a-fA-F]+:[0-9a-fA-F.]+): .*GPU reset begin`)
 
 // judgeLog judges the lines that the kernel logged about this GPU since the scrub began.
 func judgeLog(u *unit, lines []string) {

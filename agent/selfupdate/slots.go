@@ -11,12 +11,12 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Names below the agent's folder.
@@ -91,7 +91,7 @@ func (s *Store) Close() error { return errors.Join(s.lib.Close(), s.state.Close(
 
 // slotName matches the name of a slot: a version, or a version and a piece of the digest if another
 // program has the plain name.
-var slotName = regexp.MustCompile(`^[0-9][0-9A-Za-z.-]{0,63}(_[0-9a-f]{12})?$`)
+var slotName = lazyregexp.New(`^[0-9][0-9A-Za-z.-]{0,63}(_[0-9a-f]{12})?$`)
 
 // SlotOf returns the slot of a program's path; empty: the path is in no slot.
 func SlotOf(lib, executable string) string {

@@ -2,10 +2,10 @@ package steps
 
 import (
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Kinds of sources of a file.
@@ -17,8 +17,8 @@ const (
 )
 
 var (
-	sourceHost  = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[1-9][0-9]{0,4})?$`)
-	sourceRepo  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*@[A-Za-z0-9][A-Za-z0-9._-]*$`)
+	sourceHost  = lazyregexp.New(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[1-9][0-9]{0,4})?$`)
+	sourceRepo  = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*@[A-Za-z0-9][A-Za-z0-9._-]*$`)
 	sourceWhere = map[string]string{
 		sourceS3: "BUCKET/OBJECT", sourceGCS: "BUCKET/OBJECT", sourceHuggingFace: "OWNER/REPOSITORY@REVISION/FILE", sourceHTTPS: "HOST[:PORT]/PATH",
 	}

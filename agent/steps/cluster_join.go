@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,6 +15,7 @@ import (
 	"github.com/hostler/hostler/agent/command"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // clusterNode is what a kind of cluster has on its nodes.
@@ -45,10 +45,10 @@ var clusterNodes = map[string]clusterNode{
 
 // joinNode is the form of a node's name in a cluster: nothing that a file of a unit would expand, quote
 // or split.
-var joinNode = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,62}$`)
+var joinNode = lazyregexp.New(`^[a-z0-9][a-z0-9.-]{0,62}$`)
 
 // nodeMark is the form of the value of a label that says which node a record of a cluster is of.
-var nodeMark = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+var nodeMark = lazyregexp.New(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 
 // marked returns labels with the one by which the cluster's record says that it is of this node. An older
 // broker gives no id, and asks for no such label.

@@ -9,7 +9,6 @@ import (
 	"errors"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Why a node does not join or leave a Kubernetes cluster.
@@ -41,9 +41,9 @@ const (
 
 var (
 	kubeadmEnv     = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8", "HOME=/root"}
-	bootstrapToken = regexp.MustCompile(`^[a-z0-9]{6}\.[a-z0-9]{16}$`)
-	kubernetesNode = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	k8sLabel       = regexp.MustCompile(`^([a-z0-9][a-z0-9.-]{0,100}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?=[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	bootstrapToken = lazyregexp.New(`^[a-z0-9]{6}\.[a-z0-9]{16}$`)
+	kubernetesNode = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	k8sLabel       = lazyregexp.New(`^([a-z0-9][a-z0-9.-]{0,100}/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?=[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 )
 
 // joinedK8s is the checkpoint of a join, kept from before kubeadm begins: which membership it makes.

@@ -2,11 +2,11 @@ package steps
 
 import (
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // registers is what kubelet registers its node with, beside its name, and where its configuration has additions.
@@ -27,10 +27,10 @@ type k8sTaint struct {
 const kubeletPatch = "kubeletconfiguration+merge.yaml"
 
 var (
-	taintKey     = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]{0,98}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
-	taintValue   = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	taintKey     = lazyregexp.New(`^([a-z0-9]([a-z0-9.-]{0,98}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	taintValue   = lazyregexp.New(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 	taintEffects = []string{"NoSchedule", "PreferNoSchedule", "NoExecute"}
-	patchRoot    = regexp.MustCompile(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`)
+	patchRoot    = lazyregexp.New(`^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$`)
 )
 
 // registration reads what a step says of the node. A taint of Kubernetes itself is refused: it says what

@@ -3,11 +3,11 @@ package steps
 import (
 	"context"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Ray runs as two units that the step writes: the node itself, and its order to the cluster to give it no
@@ -24,10 +24,10 @@ const (
 )
 
 var (
-	rayLabel       = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?=[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
-	rayEnvironment = regexp.MustCompile(`^(/[A-Za-z0-9+_-][A-Za-z0-9._+-]*)+$`)
-	rayTokenForm   = regexp.MustCompile(`^[!-~]+$`)
-	rayID          = regexp.MustCompile(`^[0-9a-f]{56}$`)
+	rayLabel       = lazyregexp.New(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?=[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
+	rayEnvironment = lazyregexp.New(`^(/[A-Za-z0-9+_-][A-Za-z0-9._+-]*)+$`)
+	rayTokenForm   = lazyregexp.New(`^[!-~]+$`)
+	rayID          = lazyregexp.New(`^[0-9a-f]{56}$`)
 )
 
 // joinedRay is the checkpoint of a join: digests of what it put in place.

@@ -3,11 +3,11 @@ package steps
 import (
 	"context"
 	"encoding/json"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 const (
@@ -29,8 +29,8 @@ var joinKeys = map[string]joinKey{
 
 // The forms of what goes into the unit's file beside joinNode.
 var (
-	joinController = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]{0,252}:[1-9][0-9]{0,4}$`)
-	joinLabel      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	joinController = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9.-]{0,252}:[1-9][0-9]{0,4}$`)
+	joinLabel      = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 )
 
 // joined is the checkpoint of a join: digests of what it put in place. A look has no credential.

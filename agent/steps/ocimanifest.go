@@ -4,12 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 const (
@@ -23,8 +23,8 @@ const (
 )
 
 var (
-	ociSource = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*(:[1-9][0-9]{0,4})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+$`)
-	ociDigest = regexp.MustCompile(taskcatalog.StepDigestPattern)
+	ociSource = lazyregexp.New(`^[a-z0-9][a-z0-9.-]*(:[1-9][0-9]{0,4})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)+$`)
+	ociDigest = lazyregexp.New(taskcatalog.StepDigestPattern)
 )
 
 // ociFile is a layer with a title.

@@ -12,12 +12,12 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/hostler/hostler/agent/download"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Why a package does not come from the index.
@@ -153,7 +153,7 @@ func (x *pythonIndex) find(ctx context.Context, e lockEntry) (best wheel, err er
 	return best, err
 }
 
-var indexLink = regexp.MustCompile(`(?is)<a\s[^>]*?href\s*=\s*(?:"([^"]*)"|'([^']*)')`)
+var indexLink = lazyregexp.New(`(?is)<a\s[^>]*?href\s*=\s*(?:"([^"]*)"|'([^']*)')`)
 
 // wheels lists the links of a page that are wheels of the package and fit.
 func (x *pythonIndex) wheels(page []byte, base *url.URL, e lockEntry) []wheel {
@@ -181,7 +181,7 @@ func onlyHashes(e lockEntry, algorithm string) bool {
 }
 
 // wheelName is NAME-VERSION[-BUILD]-PYTHON-ABI-PLATFORM.whl.
-var wheelName = regexp.MustCompile(
+var wheelName = lazyregexp.New(
 	`^([A-Za-z0-9._]+)-([A-Za-z0-9._!+]+)(?:-[0-9][A-Za-z0-9_.]*)?-([A-Za-z0-9._]+)-([A-Za-z0-9._]+)-([A-Za-z0-9._]+)\.whl$`)
 
 // fits reports whether a file is a wheel of the package that the interpreter takes, and how good it is.

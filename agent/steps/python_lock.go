@@ -1,11 +1,11 @@
 package steps
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // CodeLockRefused is the code of a lock file that says anything but packages with versions and hashes.
@@ -28,12 +28,12 @@ type lockEntry struct {
 
 var (
 	// NAME[EXTRAS]==VERSION
-	lockName = regexp.MustCompile(
+	lockName = lazyregexp.New(
 		`^([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)((?:\[[A-Za-z0-9._,-]+\])?)==([0-9A-Za-z][0-9A-Za-z.!+_-]*)$`)
-	lockMarker  = regexp.MustCompile(`^[A-Za-z0-9_.,<>=!~'"() +*-]+$`)
-	lockHash    = regexp.MustCompile(`^(?:sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128})$`)
-	lockComment = regexp.MustCompile(`(^|\s)#.*$`)
-	lockRuns    = regexp.MustCompile(`[-_.]+`)
+	lockMarker  = lazyregexp.New(`^[A-Za-z0-9_.,<>=!~'"() +*-]+$`)
+	lockHash    = lazyregexp.New(`^(?:sha256:[0-9a-f]{64}|sha384:[0-9a-f]{96}|sha512:[0-9a-f]{128})$`)
+	lockComment = lazyregexp.New(`(^|\s)#.*$`)
+	lockRuns    = lazyregexp.New(`[-_.]+`)
 )
 
 // parseLock reads a lock file as pip-compile, uv and poetry write it: NAME==VERSION, a condition

@@ -5,13 +5,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // maxLogLine is the maximum length of a log line in an archive.
@@ -87,7 +87,7 @@ func field(raw json.RawMessage) string {
 }
 
 // gpuLine matches the kernel's log lines about GPUs, their drivers and their bus.
-var gpuLine = regexp.MustCompile(`(?i)\b(NVRM|Xid|nvidia[a-z_-]*|nvlink|nvswitch|amdgpu|amdkfd|kfd|nouveau|AER|PCIe Bus Error|GPU)\b`)
+var gpuLine = lazyregexp.New(`(?i)\b(NVRM|Xid|nvidia[a-z_-]*|nvlink|nvswitch|amdgpu|amdkfd|kfd|nouveau|AER|PCIe Bus Error|GPU)\b`)
 
 // kernel collects the kernel's own log lines about GPUs in this boot, oldest first.
 func (d *diagnosis) kernel(context.Context) (collected, error) {

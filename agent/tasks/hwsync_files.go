@@ -7,6 +7,7 @@ import (
 
 	"github.com/hostler/hostler/taskcatalog"
 	"github.com/hostler/hostler/taskcatalog/hwsync"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // renderHWSync renders the files from a machine's token. Code maas_machine_token_invalid; no error
@@ -23,27 +24,27 @@ func renderHWSync(secret []byte, minutes int) (hwsync.Files, error) {
 // settings are the settings of MAAS's own units, by section and key, each with its permitted
 // values. Any other setting could run another program, or run a program elsewhere: a unit with an
 // unknown setting does not count as MAAS's.
-type settings map[string]*regexp.Regexp
+type settings map[string]*lazyregexp.Regexp
 
 var (
-	anyText  = regexp.MustCompile(`^.*$`)
-	anyTime  = regexp.MustCompile(`^[A-Za-z0-9 *:/.,~-]*$`)
-	yesOrNo  = regexp.MustCompile(`^(yes|no|true|false|on|off|1|0)$`)
-	networks = regexp.MustCompile(`^(network(-online)?\.target ?)*$`)
-	targets  = regexp.MustCompile(`^(multi-user|timers)\.target$`)
-	fetches  = regexp.MustCompile(`^/usr/bin/wget( -q| --quiet| -nv| --no-verbose)* -O /usr/bin/maas-run-scripts( -q| --quiet)* (https?://[A-Za-z0-9.:\[\]-]+)/MAAS/maas-run-scripts$`)
-	grants   = regexp.MustCompile(`^/(usr/)?bin/chmod (0?755|\+x) /usr/bin/maas-run-scripts$`)
+	anyText  = lazyregexp.New(`^.*$`)
+	anyTime  = lazyregexp.New(`^[A-Za-z0-9 *:/.,~-]*$`)
+	yesOrNo  = lazyregexp.New(`^(yes|no|true|false|on|off|1|0)$`)
+	networks = lazyregexp.New(`^(network(-online)?\.target ?)*$`)
+	targets  = lazyregexp.New(`^(multi-user|timers)\.target$`)
+	fetches  = lazyregexp.New(`^/usr/bin/wget( -q| --quiet| -nv| --no-verbose)* -O /usr/bin/maas-run-scripts( -q| --quiet)* (https?://[A-Za-z0-9.:\[\]-]+)/MAAS/maas-run-scripts$`)
+	grants   = lazyregexp.New(`^/(usr/)?bin/chmod (0?755|\+x) /usr/bin/maas-run-scripts$`)
 
 	describes = settings{
 		"Unit/Description": anyText, "Unit/Documentation": anyText, "Unit/Wants": networks, "Unit/After": networks,
 		"Install/WantedBy": targets,
 	}
-	runsOnce  = settings{"Service/Type": regexp.MustCompile(`^oneshot$`)}
+	runsOnce  = settings{"Service/Type": lazyregexp.New(`^oneshot$`)}
 	runsOften = settings{
 		"Timer/OnCalendar": anyTime, "Timer/OnBootSec": anyTime, "Timer/OnStartupSec": anyTime, "Timer/OnActiveSec": anyTime,
 		"Timer/OnUnitActiveSec": anyTime, "Timer/OnUnitInactiveSec": anyTime, "Timer/AccuracySec": anyTime,
 		"Timer/RandomizedDelaySec": anyTime,
-		"Timer/Persistent":         yesOrNo, "Timer/Unit": regexp.MustCompile("^" + regexp.QuoteMeta(hwSyncService) + "$"),
+		"Timer/Persistent":         yesOrNo, "Timer/Unit": lazyregexp.New("^" + regexp.QuoteMeta(hwSyncService) + "$"),
 	}
 )
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // account is the user as whom the program runs.
@@ -22,7 +22,7 @@ type account struct {
 }
 
 // userName matches the allowed user names: no name can form a path, a line of a file or an option.
-var userName = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
+var userName = lazyregexp.New(`^[a-z_][a-z0-9_-]{0,30}$`)
 
 // findAccount reads a user from the machine's own files. A user who is root, or can become root by
 // a group, is allowed only with root; the second kind also with sudo. Codes: terminal_user_unknown,

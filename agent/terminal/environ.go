@@ -3,12 +3,12 @@ package terminal
 import (
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // searchPath are the folders searched for a command.
@@ -17,9 +17,9 @@ var searchPath = []string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/us
 // The operator's side may set these about its terminal. A value cannot be a path, because libraries
 // would open the file.
 var (
-	termName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._-]{0,63}$`)
-	localeName  = regexp.MustCompile(`^(LANG|LANGUAGE|LC_[A-Z]{1,20})$`)
-	localeValue = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@:-]{0,63}$`)
+	termName    = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9+._-]{0,63}$`)
+	localeName  = lazyregexp.New(`^(LANG|LANGUAGE|LC_[A-Z]{1,20})$`)
+	localeValue = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.@:-]{0,63}$`)
 )
 
 // environ returns the whole environment of the program: nothing is inherited. Codes:

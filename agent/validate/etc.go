@@ -4,13 +4,13 @@ import (
 	"context"
 	"errors"
 	"path"
-	"regexp"
 	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // etcRows are the rows decided by all of /etc, and by units elsewhere.
@@ -28,8 +28,8 @@ var volatileEtc = []string{
 // datedFiles are files that begin with a comment with the time of their creation. The time differs
 // with every installation and has no effect on programs that read the file. A line that differs in
 // any other way is compared like the rest.
-var datedFiles = map[string]*regexp.Regexp{
-	"/etc/sudoers.d/90-cloud-init-users": regexp.MustCompile(`\A# Created by cloud-init v\. [0-9A-Za-z.+~:-]{1,64} on [A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} [+-][0-9]{4}\n`),
+var datedFiles = map[string]*lazyregexp.Regexp{
+	"/etc/sudoers.d/90-cloud-init-users": lazyregexp.New(`\A# Created by cloud-init v\. [0-9A-Za-z.+~:-]{1,64} on [A-Z][a-z]{2}, [0-9]{2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2} [+-][0-9]{4}\n`),
 }
 
 // etcTops are /etc and the other directories from which the system reads units and rules: a file in
@@ -79,7 +79,7 @@ func lookEtc(ctx context.Context, v *validation) ([]item, error) {
 	return slices.DeleteFunc(items, func(it item) bool { return it.row == "" }), nil
 }
 
-var ephemeral = regexp.MustCompile(`^/run/systemd/transient/(session-[^/]*\.scope|init\.scope|user@[0-9]+\.service)$`)
+var ephemeral = lazyregexp.New(`^/run/systemd/transient/(session-[^/]*\.scope|init\.scope|user@[0-9]+\.service)$`)
 
 // ephemeralUnit reports whether systemd created the unit file for a login or for its own mounts.
 func ephemeralUnit(name string, mode uint32) bool {

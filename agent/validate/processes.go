@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/agent/terminal/unit"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // judgedProcess is a process with the attributes that identify it.
@@ -111,8 +111,8 @@ func (v *validation) foreignUID(p machine.Process) int {
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ESRCH) }
 
 var (
-	sessionScope = regexp.MustCompile(`/user-(\d+)\.slice/session-[^/]*\.scope`)
-	userManager  = regexp.MustCompile(`/user-(\d+)\.slice/user@\d+\.service(/.*)?`)
+	sessionScope = lazyregexp.New(`/user-(\d+)\.slice/session-[^/]*\.scope`)
+	userManager  = lazyregexp.New(`/user-(\d+)\.slice/user@\d+\.service(/.*)?`)
 )
 
 // unitOf returns a stable name of a process's unit: without the number of a session and the

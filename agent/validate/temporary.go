@@ -3,21 +3,21 @@ package validate
 import (
 	"context"
 	"path"
-	"regexp"
 	"strings"
 
 	"github.com/hostler/hostler/agent/cleanup"
 	"github.com/hostler/hostler/agent/host"
 	"github.com/hostler/hostler/agent/machine"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // privateTmp matches the name, after the boot's id, of the directory that systemd creates for a
 // unit with a /tmp of its own.
-var privateTmp = regexp.MustCompile(`^([A-Za-z0-9@:._\\-]+\.service)-[A-Za-z0-9]{6}$`)
+var privateTmp = lazyregexp.New(`^([A-Za-z0-9@:._\\-]+\.service)-[A-Za-z0-9]{6}$`)
 
 // snapTmp matches the name of the directory that snapd creates for a snap in snap-private-tmp.
-var snapTmp = regexp.MustCompile(`^snap\.[a-z0-9][a-z0-9_-]*$`)
+var snapTmp = lazyregexp.New(`^snap\.[a-z0-9][a-z0-9_-]*$`)
 
 // lookTemporary finds the entries of the temporary directories, except those that the system
 // creates at each boot. In the private directory of a unit or a snap, entries of root or of a

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/hex"
 	"io"
-	"regexp"
 	"strings"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 const (
@@ -26,8 +26,8 @@ const (
 )
 
 var (
-	packageForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+~_-]{0,150}_(amd64|arm64)\.deb$`)
-	versionForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.+~:-]{0,63}$`)
+	packageForm = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9.+~_-]{0,150}_(amd64|arm64)\.deb$`)
+	versionForm = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9.+~:-]{0,63}$`)
 )
 
 func (a *API) listReleases(ctx context.Context, in *PageInput) (*api.AgentReleaseList, error) {

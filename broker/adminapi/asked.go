@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"regexp"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -13,6 +12,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // asked is what a request asks for, as the audit row of its refusal names it.
@@ -23,7 +23,7 @@ type asked struct {
 
 type askedKey struct{}
 
-var pathName = regexp.MustCompile(`\{([a-z_]+)\}`)
+var pathName = lazyregexp.New(`\{([a-z_]+)\}`)
 
 func askedOf(hc huma.Context) asked {
 	op := hc.Operation()

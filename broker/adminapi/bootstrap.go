@@ -6,7 +6,6 @@ import (
 	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"regexp"
 	"strings"
 	"time"
 
@@ -17,6 +16,7 @@ import (
 	"github.com/hostler/hostler/broker/turnover"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // enrollTTL is the default lifetime of an enrolment token.
@@ -29,9 +29,9 @@ const (
 )
 
 var (
-	siteForm     = regexp.MustCompile(`^([a-z0-9][a-z0-9-]{0,62})?$`)
-	skuForm      = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9._-]{0,62})?$`)
-	systemIDForm = regexp.MustCompile(`^[A-Za-z0-9_-]{0,64}$`)
+	siteForm     = lazyregexp.New(`^([a-z0-9][a-z0-9-]{0,62})?$`)
+	skuForm      = lazyregexp.New(`^([A-Za-z0-9][A-Za-z0-9._-]{0,62})?$`)
+	systemIDForm = lazyregexp.New(`^[A-Za-z0-9_-]{0,64}$`)
 )
 
 type createNodeInput struct{ Body api.NodeCreate }

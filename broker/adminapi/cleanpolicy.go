@@ -2,13 +2,13 @@ package adminapi
 
 import (
 	"context"
-	"regexp"
 	"strings"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 type policyInput struct {
@@ -67,11 +67,11 @@ const (
 )
 
 var (
-	userForm    = regexp.MustCompile(`^[a-z_][a-z0-9_.-]{0,31}\$?$`)
-	portForm    = regexp.MustCompile(`^(tcp|udp)/[1-9][0-9]{0,4}$`)
-	scratchForm = regexp.MustCompile(`^(/[A-Za-z0-9._*?-]+)+$`)
-	serviceForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9:_.@-]{0,200}\.service$`)
-	driverForm  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+~:-]{0,63}$`)
+	userForm    = lazyregexp.New(`^[a-z_][a-z0-9_.-]{0,31}\$?$`)
+	portForm    = lazyregexp.New(`^(tcp|udp)/[1-9][0-9]{0,4}$`)
+	scratchForm = lazyregexp.New(`^(/[A-Za-z0-9._*?-]+)+$`)
+	serviceForm = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9:_.@-]{0,200}\.service$`)
+	driverForm  = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._+~:-]{0,63}$`)
 )
 
 // checkPolicy refuses what a node would refuse, and a scratch pattern that would cover more than
@@ -129,7 +129,7 @@ const (
 
 // essentialServices matches services that a scrub needs, or without which the node does not
 // survive.
-var essentialServices = regexp.MustCompile(`^(hostler-agent|nvidia-fabricmanager|(nvidia-)?nvlsm|dbus|dbus-broker|systemd-.*|user@.*)\.service$`)
+var essentialServices = lazyregexp.New(`^(hostler-agent|nvidia-fabricmanager|(nvidia-)?nvlsm|dbus|dbus-broker|systemd-.*|user@.*)\.service$`)
 
 // checkGPUPolicy refuses what a node would refuse, and figures so lax that any GPU would pass as
 // clean.

@@ -2,19 +2,19 @@ package adminapi
 
 import (
 	"context"
-	"regexp"
 	"strings"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 const maxLabels = 64
 
 var (
-	labelKey   = regexp.MustCompile(`^[a-z0-9]([a-z0-9._/-]{0,61}[a-z0-9])?$`)
-	labelValue = regexp.MustCompile(`^[A-Za-z0-9]?([A-Za-z0-9._:/@+-]{0,127})$`)
+	labelKey   = lazyregexp.New(`^[a-z0-9]([a-z0-9._/-]{0,61}[a-z0-9])?$`)
+	labelValue = lazyregexp.New(`^[A-Za-z0-9]?([A-Za-z0-9._:/@+-]{0,127})$`)
 )
 
 type labelsInput struct {

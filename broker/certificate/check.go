@@ -2,11 +2,11 @@ package certificate
 
 import (
 	"reflect"
-	"regexp"
 	"slices"
 
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Bounds of one certificate.
@@ -18,8 +18,8 @@ const (
 )
 
 var (
-	name       = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
-	digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	name       = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$`)
+	digestForm = lazyregexp.New(`^sha256:[0-9a-f]{64}$`)
 	modes      = []string{"soft_reset", "reimage", "full_decommission"}
 	kinds      = []string{KindGPU, KindDisk, KindNIC}
 )

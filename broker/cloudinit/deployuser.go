@@ -2,10 +2,11 @@ package cloudinit
 
 import (
 	"fmt"
-	"regexp"
 
 	"github.com/go-crypt/crypt/algorithm/shacrypt"
 	"go.yaml.in/yaml/v4"
+
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // DeployUser is the account by which a site's people reach the machine.
@@ -28,10 +29,10 @@ const (
 )
 
 var (
-	accountForm = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,31}$`)
-	keyForm     = regexp.MustCompile(`^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]{40,1000}={0,2}( [A-Za-z0-9@._-]{1,200})?$`)
-	hashForm    = regexp.MustCompile(`^\$6\$rounds=100000\$hostler\.[./A-Za-z0-9]{8}\$[./A-Za-z0-9]{86}$`)
-	saltForm    = regexp.MustCompile(`^[./A-Za-z0-9]{8}$`)
+	accountForm = lazyregexp.New(`^[a-z_][a-z0-9_-]{0,31}$`)
+	keyForm     = lazyregexp.New(`^(ssh-ed25519|ssh-rsa|ecdsa-sha2-nistp(256|384|521)) [A-Za-z0-9+/]{40,1000}={0,2}( [A-Za-z0-9@._-]{1,200})?$`)
+	hashForm    = lazyregexp.New(`^\$6\$rounds=100000\$hostler\.[./A-Za-z0-9]{8}\$[./A-Za-z0-9]{86}$`)
+	saltForm    = lazyregexp.New(`^[./A-Za-z0-9]{8}$`)
 )
 
 // HashPassword returns crypt's SHA-512 of a password, with a salt of 8 characters of crypt's base64

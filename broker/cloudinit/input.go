@@ -3,13 +3,13 @@ package cloudinit
 import (
 	"encoding/hex"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Input is the data for a machine's first boot.
@@ -37,16 +37,16 @@ type Package struct {
 }
 
 var (
-	tokenForm    = regexp.MustCompile(`^hsn_[A-Za-z0-9_-]{43}$`)
-	hostForm     = regexp.MustCompile(`^(\[[0-9a-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?$`)
-	mirrorForm   = regexp.MustCompile(`^https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~/:@!+,;=&?%-]*)?$`)
-	digestForm   = regexp.MustCompile(`^[0-9a-f]{64}$`)
-	ifaceForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
-	systemIDForm = regexp.MustCompile(`^([A-Za-z0-9][A-Za-z0-9_-]{0,63})?$`)
+	tokenForm    = lazyregexp.New(`^hsn_[A-Za-z0-9_-]{43}$`)
+	hostForm     = lazyregexp.New(`^(\[[0-9a-f:.]+\]|[A-Za-z0-9.-]+)(:[0-9]{1,5})?$`)
+	mirrorForm   = lazyregexp.New(`^https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~/:@!+,;=&?%-]*)?$`)
+	digestForm   = lazyregexp.New(`^[0-9a-f]{64}$`)
+	ifaceForm    = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._-]{0,14}$`)
+	systemIDForm = lazyregexp.New(`^([A-Za-z0-9][A-Za-z0-9_-]{0,63})?$`)
 )
 
 // SerialForm is the form of a serial by which the machine can find a disk.
-var SerialForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}$`)
+var SerialForm = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._:+-]{0,63}$`)
 
 const (
 	maxMirrors = 8

@@ -8,12 +8,12 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"regexp"
 	"strconv"
 	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/machines"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Config says which BMC is meant.
@@ -42,7 +42,7 @@ type BMC struct {
 
 var _ machines.Power = (*BMC)(nil)
 
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
+var nameForm = lazyregexp.New(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
 
 // New returns a BMC, and opens no connection. Codes: bmc_address_invalid, bmc_login_invalid.
 func New(c Config) (*BMC, error) {
@@ -152,9 +152,9 @@ func (b *BMC) run(ctx context.Context, what string, args ...string) ([]byte, err
 
 // completed is what ipmitool prints when the BMC answered with a completion code, and open the codes that leave the
 // result open.
-var completed = regexp.MustCompile(`(?m)^(Set|Get) Chassis Power (Control to [A-Za-z/-]{1,20}|Status) failed: [^\n]+$`)
+var completed = lazyregexp.New(`(?m)^(Set|Get) Chassis Power (Control to [A-Za-z/-]{1,20}|Status) failed: [^\n]+$`)
 
-var open = regexp.MustCompile(`(?m) failed: (Timeout|Command response could not be provided|Unspecified error)$`)
+var open = lazyregexp.New(`(?m) failed: (Timeout|Command response could not be provided|Unspecified error)$`)
 
 // failed is the error of a program that failed. Only a completion code says that the BMC did nothing: the program
 // also fails where the command was sent and its answer was lost.

@@ -10,13 +10,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/canonical/gomaasclient/client"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Options name a region and the key for it.
@@ -182,7 +182,7 @@ func (r *Region) nonce() (string, error) {
 	return hex.EncodeToString(raw), nil
 }
 
-var SystemIDForm = regexp.MustCompile(`^[a-z0-9]{6}$`)
+var SystemIDForm = lazyregexp.New(`^[a-z0-9]{6}$`)
 
 // checkID refuses an invalid machine id: the id becomes part of a path.
 func checkID(op, id string) error {

@@ -12,13 +12,13 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Class is what a failure means for the caller.
@@ -193,7 +193,7 @@ func (a *answer) html() bool {
 	return kind == "text/html" && bytes.HasPrefix(bytes.TrimSpace(a.body), []byte("<"))
 }
 
-var expiredForm = regexp.MustCompile(`given (\d{1,12}) and now (\d{1,12})`)
+var expiredForm = lazyregexp.New(`given (\d{1,12}) and now (\d{1,12})`)
 
 // skewOf finds MAAS's complaint about a clock and returns both times.
 func skewOf(body []byte) string {

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Key is an API key of MAAS. No print shows it, even as a part of another value: package fmt calls
@@ -19,7 +19,7 @@ type Key struct{ parts *keyParts }
 
 type keyParts struct{ consumer, token, secret string }
 
-var keyForm = regexp.MustCompile(`^[A-Za-z0-9]{1,64}:[A-Za-z0-9]{1,64}:[A-Za-z0-9]{1,128}$`)
+var keyForm = lazyregexp.New(`^[A-Za-z0-9]{1,64}:[A-Za-z0-9]{1,64}:[A-Za-z0-9]{1,128}$`)
 
 // ParseKey reads consumer_key:token_key:token_secret. The error repeats no part of the text. Code:
 // maas_token_invalid.

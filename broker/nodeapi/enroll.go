@@ -3,7 +3,6 @@ package nodeapi
 import (
 	"context"
 	"crypto/x509"
-	"regexp"
 	"slices"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
@@ -27,8 +27,8 @@ const (
 )
 
 var (
-	taskTypeForm      = regexp.MustCompile(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*@[1-9][0-9]{0,5}$`)
-	capabilityKeyForm = regexp.MustCompile(`^[a-z][a-z0-9_.-]*$`)
+	taskTypeForm      = lazyregexp.New(`^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)*@[1-9][0-9]{0,5}$`)
+	capabilityKeyForm = lazyregexp.New(`^[a-z][a-z0-9_.-]*$`)
 )
 
 // enroll makes a node a member: in exchange for a one-time token and a certificate request the node

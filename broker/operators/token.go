@@ -4,20 +4,20 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 const secretPrefix = "hso_"
 
 var (
-	secretForm = regexp.MustCompile(`^hso_[A-Za-z0-9_-]{43}$`)
-	nameForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9._@-]{0,63}$`)
-	siteForm   = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,62}$`)
+	secretForm = lazyregexp.New(`^hso_[A-Za-z0-9_-]{43}$`)
+	nameForm   = lazyregexp.New(`^[a-z0-9][a-z0-9._@-]{0,63}$`)
+	siteForm   = lazyregexp.New(`^[a-z0-9][a-z0-9-]{0,62}$`)
 )
 
 // How long a token lives.

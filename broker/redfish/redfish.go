@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/machines"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Config says which BMC is meant.
@@ -58,7 +58,7 @@ func New(c Config) (*BMC, error) {
 	return &BMC{c: c, host: host, http: h}, nil
 }
 
-var nameForm = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
+var nameForm = lazyregexp.New(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
 
 // hostOf is the host of a URL for an address.
 func hostOf(address string) (string, error) {

@@ -7,13 +7,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 
 	"github.com/stmcginnis/gofish"
 	"github.com/stmcginnis/gofish/schemas"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/machines"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // with opens a session, and ends it after do.
@@ -72,7 +72,7 @@ func statusOf(err error) int {
 	return 0
 }
 
-var messageForm = regexp.MustCompile(`^[A-Za-z0-9]{1,40}(\.[A-Za-z0-9]{1,60}){1,6}$`)
+var messageForm = lazyregexp.New(`^[A-Za-z0-9]{1,40}(\.[A-Za-z0-9]{1,60}){1,6}$`)
 
 // messageOf is the id of the BMC's message, such as Base.1.8.ActionNotSupported.
 func messageOf(err error) string {

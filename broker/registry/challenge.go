@@ -2,10 +2,10 @@ package registry
 
 import (
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // challenge is a registry's description of its token service.
@@ -32,10 +32,10 @@ type challengePart struct {
 
 // The pieces of a line, by RFC 9110, sections 5.6 and 11.
 var (
-	schemeForm  = regexp.MustCompile("^[ \t,]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?:[ \t]+|[ \t]*(,|$))")
-	paramForm   = regexp.MustCompile("^[ \t,]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*=[ \t]*(?:\"((?:[^\"\\\\]|\\\\.)*)\"|([!#$%&'*+.^_`|~0-9A-Za-z:/-]+))[ \t]*(?:,|$)")
-	token68Form = regexp.MustCompile("^[0-9A-Za-z._~+/-]+=*[ \t]*(?:,|$)")
-	escaped     = regexp.MustCompile(`\\(.)`)
+	schemeForm  = lazyregexp.New("^[ \t,]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)(?:[ \t]+|[ \t]*(,|$))")
+	paramForm   = lazyregexp.New("^[ \t,]*([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*=[ \t]*(?:\"((?:[^\"\\\\]|\\\\.)*)\"|([!#$%&'*+.^_`|~0-9A-Za-z:/-]+))[ \t]*(?:,|$)")
+	token68Form = lazyregexp.New("^[0-9A-Za-z._~+/-]+=*[ \t]*(?:,|$)")
+	escaped     = lazyregexp.New(`\\(.)`)
 )
 
 // challengesIn splits a line into challenges. Commas separate challenges, and also the params of a

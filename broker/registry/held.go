@@ -3,14 +3,15 @@ package registry
 import (
 	"encoding/base64"
 	"net/url"
-	"regexp"
 	"strings"
+
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // layers is the number of nested encodings in which a token is searched.
 const layers = 3
 
-var base64Run = regexp.MustCompile(`[A-Za-z0-9+/_-]{2,}`)
+var base64Run = lazyregexp.New(`[A-Za-z0-9+/_-]{2,}`)
 
 // leaksIn reports whether a token contains the password: some services return the login, unchanged
 // or encoded.

@@ -8,13 +8,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	ocispec "github.com/opencontainers/image-spec/specs-go/v1"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 const (
@@ -22,7 +22,7 @@ const (
 	manifestTypes = ocispec.MediaTypeImageManifest + ", " + ocispec.MediaTypeImageIndex + ", application/vnd.docker.distribution.manifest.v2+json"
 )
 
-var repositoryForm = regexp.MustCompile(`^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)
+var repositoryForm = lazyregexp.New(`^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$`)
 
 // Repository is a repository that the broker itself reads: the signatures of artifacts.
 type Repository struct {

@@ -7,13 +7,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 	defaultLife = time.Minute
 )
 
-var tokenForm = regexp.MustCompile(`^[!-~]+$`)
+var tokenForm = lazyregexp.New(`^[!-~]+$`)
 
 // token is a token from a token service.
 type token struct {

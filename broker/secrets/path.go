@@ -1,17 +1,17 @@
 package secrets
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // maxPath bounds a path, in bytes.
 const maxPath = 200
 
-var pathForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]*(\.[a-z0-9_-]+)*(/[a-z0-9][a-z0-9_-]*(\.[a-z0-9_-]+)*){0,7}$`)
+var pathForm = lazyregexp.New(`^[a-z0-9][a-z0-9_-]*(\.[a-z0-9_-]+)*(/[a-z0-9][a-z0-9_-]*(\.[a-z0-9_-]+)*){0,7}$`)
 
 // checkPath refuses an invalid path. A path is up to eight names of lower-case letters, digits,
 // "_", "-" and inner dots, joined by slashes, and does not contain the file suffix: otherwise the

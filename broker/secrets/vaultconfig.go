@@ -3,11 +3,11 @@ package secrets
 import (
 	"net"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // VaultConfig names the Vault that stores the secrets, and the broker's login. VaultConfig holds
@@ -50,7 +50,7 @@ func (c *VaultConfig) Locate(location string) error {
 
 // placeForm is the form of mounts, prefixes and namespaces: without characters that are special in
 // a URL or a header.
-var placeForm = regexp.MustCompile(`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*){0,7}$`)
+var placeForm = lazyregexp.New(`^[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*){0,7}$`)
 
 // check refuses an unusable configuration and returns the address.
 func (c *VaultConfig) check() (*url.URL, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/sync/singleflight"
 
 	"github.com/hostler/hostler/broker/internal/regular"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // login provides the tokens of requests.
@@ -42,7 +42,7 @@ const (
 	leastLife = time.Minute
 )
 
-var credentialForm = regexp.MustCompile(`^[!-~]+$`)
+var credentialForm = lazyregexp.New(`^[!-~]+$`)
 
 // credential reads one word from a file that others cannot read.
 func credential(file string) (string, error) {

@@ -2,11 +2,11 @@ package taskqueue
 
 import (
 	"context"
-	"regexp"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/store"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 	"github.com/hostler/hostler/taskcatalog/wire"
 )
 
@@ -91,7 +91,7 @@ func replyOf(k broker.Task, repeat bool) wire.ResultReply {
 }
 
 // codePattern is the form of a code.
-var codePattern = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+var codePattern = lazyregexp.New(`^[a-z][a-z0-9_]{0,63}$`)
 
 // judge turns a node's result into the stored result. decoded is a pointer to the result type of
 // a successful task.

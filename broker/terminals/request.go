@@ -2,22 +2,22 @@ package terminals
 
 import (
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Forms of the values that an operator may send. The node checks the same forms.
 var (
-	userName    = regexp.MustCompile(`^[a-z_][a-z0-9_-]{0,30}$`)
-	termName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._-]{0,63}$`)
-	localeName  = regexp.MustCompile(`^(LANG|LANGUAGE|LC_[A-Z]{1,20})$`)
-	localeValue = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@:-]{0,63}$`)
-	fileName    = regexp.MustCompile(`^/?[A-Za-z0-9_.+@%=:,-]+(/[A-Za-z0-9_.+@%=:,-]+)*$`)
+	userName    = lazyregexp.New(`^[a-z_][a-z0-9_-]{0,30}$`)
+	termName    = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9+._-]{0,63}$`)
+	localeName  = lazyregexp.New(`^(LANG|LANGUAGE|LC_[A-Z]{1,20})$`)
+	localeValue = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.@:-]{0,63}$`)
+	fileName    = lazyregexp.New(`^/?[A-Za-z0-9_.+@%=:,-]+(/[A-Za-z0-9_.+@%=:,-]+)*$`)
 )
 
 const (

@@ -3,10 +3,10 @@ package release
 import (
 	"bytes"
 	"encoding/hex"
-	"regexp"
 	"time"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Schema is the form of a statement.
@@ -81,7 +81,7 @@ type StateSchema struct {
 // Reads reports whether the program reads state of a form.
 func (s StateSchema) Reads(form int) bool { return s.ReadsMin <= form && form <= s.ReadsMax }
 
-var commitForm = regexp.MustCompile(`^[0-9a-z][0-9a-z-]{0,63}$`)
+var commitForm = lazyregexp.New(`^[0-9a-z][0-9a-z-]{0,63}$`)
 
 // Encode returns the canonical form of a statement. Code: release_statement_invalid.
 func (s *Statement) Encode() ([]byte, error) {
@@ -140,7 +140,7 @@ func (s *Statement) check() error {
 
 const maxForm = 1 << 20
 
-var word = regexp.MustCompile(`^[a-z0-9]{1,16}$`)
+var word = lazyregexp.New(`^[a-z0-9]{1,16}$`)
 
 func badStatement(format string, args ...any) error {
 	return refuse(CodeStatementInvalid, "cannot use the release's statement: "+format, args...)

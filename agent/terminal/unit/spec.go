@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // RuntimeDir holds the sessions' own directories, each named after its session.
@@ -29,7 +29,7 @@ const (
 // margin is how much longer than its session a unit may run; normally the session ends itself.
 const margin = time.Minute
 
-var sessionID = regexp.MustCompile(`^ts-[a-z0-9]{8,40}$`)
+var sessionID = lazyregexp.New(`^ts-[a-z0-9]{8,40}$`)
 
 // CodeSessionInvalid is the code of an invalid session name.
 const CodeSessionInvalid taskcatalog.Code = "terminal_session_invalid"

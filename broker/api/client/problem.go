@@ -10,16 +10,16 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
-var codePattern = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+var codePattern = lazyregexp.New(`^[a-z][a-z0-9_]{0,63}$`)
 
 // Code returns the stable code of a failure, such as node_not_found, or "" if err is not a failure
 // that this package reports with a code.

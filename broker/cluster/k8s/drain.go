@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/cluster"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 const (
@@ -23,7 +23,7 @@ const (
 )
 
 // budget finds the name of a PodDisruptionBudget in the cause of a refused eviction.
-var budget = regexp.MustCompile(`^The disruption budget ([a-z0-9][a-z0-9.-]{0,252}) `)
+var budget = lazyregexp.New(`^The disruption budget ([a-z0-9][a-z0-9.-]{0,252}) `)
 
 // noted is what the annotation of a node says; zero and empty: it says nothing.
 func (n *node) noted() (since time.Time, reason string) {

@@ -5,13 +5,13 @@ import (
 	"cmp"
 	"context"
 	"net/http"
-	"regexp"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/cluster"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 const (
@@ -92,7 +92,7 @@ func (s *status) cause(reason string) (message string, ok bool) {
 
 // ownLimit is how the API server itself begins to say that it has too many requests. A webhook may deny a
 // request with the same status, in its own words.
-var ownLimit = regexp.MustCompile(`(?i)^(too many requests|the server has received too many requests|storage is \(re\)initializing)|^$`)
+var ownLimit = lazyregexp.New(`(?i)^(too many requests|the server has received too many requests|storage is \(re\)initializing)|^$`)
 
 // busy reports whether the server has too many requests, as it says in plain text or in a status.
 func (s *status) busy() bool {

@@ -2,10 +2,10 @@ package ray
 
 import (
 	"fmt"
-	"regexp"
 
 	"github.com/hostler/hostler/broker/cluster"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // The states of a node in Ray.
@@ -15,7 +15,7 @@ const (
 )
 
 // nodeID is the form of Ray's ids of nodes.
-var nodeID = regexp.MustCompile(`^[0-9a-f]{56}$`)
+var nodeID = lazyregexp.New(`^[0-9a-f]{56}$`)
 
 // mark is the label that the agent starts Ray with: the node's id. Nobody can set it later.
 const mark = taskcatalog.ClusterNodeLabel

@@ -3,16 +3,16 @@ package ray
 import (
 	"bytes"
 	"context"
-	"regexp"
 	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/cluster"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // nodeName is the form of the names that nodes join with.
-var nodeName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,62}$`)
+var nodeName = lazyregexp.New(`^[a-z0-9][a-z0-9.-]{0,62}$`)
 
 // Cluster is one cluster of Ray.
 type Cluster struct {

@@ -3,17 +3,17 @@ package slurm
 import (
 	"bytes"
 	"context"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/cluster"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // nodeName is the form of the names that the adapter takes: neither a list nor a range.
-var nodeName = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]{0,62}$`)
+var nodeName = lazyregexp.New(`^[a-z0-9][a-z0-9.-]{0,62}$`)
 
 // everyNode is Slurm's word for all nodes, in any case.
 const everyNode = "all"

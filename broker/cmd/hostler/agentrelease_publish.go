@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 
 	"github.com/spf13/cobra"
 
@@ -16,10 +15,11 @@ import (
 	"github.com/hostler/hostler/broker/cmd/hostler/artifact"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	"github.com/hostler/hostler/broker/internal/regular"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // debName is how Debian names a package file: NAME_VERSION_ARCH.deb.
-var debName = regexp.MustCompile(`^[a-z0-9][a-z0-9+.-]*_([0-9A-Za-z.+~-]+)_(amd64|arm64)\.deb$`)
+var debName = lazyregexp.New(`^[a-z0-9][a-z0-9+.-]*_([0-9A-Za-z.+~-]+)_(amd64|arm64)\.deb$`)
 
 func agentReleasePublishCommand(a *app) *cobra.Command {
 	var channel, registry string

@@ -3,7 +3,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"golang.org/x/crypto/ssh"
@@ -11,9 +10,10 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/clientfile"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
-var allocationID = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
+var allocationID = lazyregexp.New(`^[a-z0-9-]{1,64}$`)
 
 // hostKeyOptions makes ssh accept the host key that the node proved to have, and no other one. The key
 // has a file and a name of its own, because the same address has another key for the next allocation.

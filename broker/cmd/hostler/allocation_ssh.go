@@ -5,7 +5,6 @@ import (
 	"context"
 	"net"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // sshPort is where a node's own SSH server listens.
@@ -156,7 +156,7 @@ func loginOf(v *api.Allocation, hostname string) (api.AllocationLogin, error) {
 		hostname, strings.Join(names, ", "))
 }
 
-var hostForm = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9.-]{0,252}$`)
+var hostForm = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9.-]{0,252}$`)
 
 // hostOf is the address of a login, or its hostname. No other form reaches ssh, which would take a word
 // such as -oProxyCommand=… for an option.

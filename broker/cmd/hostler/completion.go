@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
 	profiles "github.com/hostler/hostler/resolver-profiles"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Bounds of one completion.
@@ -26,7 +26,7 @@ const (
 
 // plainWord is a word that means itself in every shell. Words come from nodes as well, and bash
 // inserts what several candidates begin with unquoted: cobra's script evaluates it at the next tab.
-var plainWord = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$`)
+var plainWord = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}$`)
 
 // candidate is a word that a completion offers, with what a person wants to know about it.
 type candidate struct{ word, about string }

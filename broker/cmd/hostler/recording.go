@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api/client"
 	"github.com/hostler/hostler/broker/cmd/hostler/render"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 func recordingCommand(a *app) *cobra.Command {
@@ -146,7 +146,7 @@ block in which it is missing (with gaps).`,
 }
 
 // sessionID matches session ids that are safe as file names.
-var sessionID = regexp.MustCompile(`^ts-[a-z0-9]{1,40}$`)
+var sessionID = lazyregexp.New(`^ts-[a-z0-9]{1,40}$`)
 
 func recordingExportCommand(a *app) *cobra.Command {
 	var out string

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/api"
 	"github.com/hostler/hostler/broker/cmd/hostler/attach"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 func terminalCommand(a *app) *cobra.Command {
@@ -103,8 +103,8 @@ attached elsewhere, that side is detached.`,
 // The forms that the node accepts from the local environment. Other values are left out, so that
 // they do not make the node refuse the session.
 var (
-	termName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9+._-]{0,63}$`)
-	localeValue = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_.@:-]{0,63}$`)
+	termName    = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9+._-]{0,63}$`)
+	localeValue = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9_.@:-]{0,63}$`)
 	localeNames = []string{
 		"LANG", "LC_ADDRESS", "LC_ALL", "LC_COLLATE", "LC_CTYPE", "LC_IDENTIFICATION", "LC_MEASUREMENT", "LC_MESSAGES",
 		"LC_MONETARY", "LC_NAME", "LC_NUMERIC", "LC_PAPER", "LC_TELEPHONE", "LC_TIME",

@@ -10,6 +10,7 @@ import (
 
 	profiles "github.com/hostler/hostler/resolver-profiles"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Inputs is the JSON Schema of an operation's inputs. It is a part of JSON Schema in which every value has
@@ -47,7 +48,7 @@ type Item struct {
 // formatSignature is the format of an input that is the signature of a file.
 const formatSignature = string(taskcatalog.StepSignature)
 
-var inputName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,31}$`)
+var inputName = lazyregexp.New(`^[a-z][a-z0-9_]{0,31}$`)
 
 // compile returns the schema that inputs are held against: nothing but the named inputs is taken.
 func (in Inputs) compile() (*taskcatalog.Schema, error) {
@@ -64,7 +65,7 @@ func (in Inputs) compile() (*taskcatalog.Schema, error) {
 	return taskcatalog.CompileSchema(text)
 }
 
-var wholeNumber = regexp.MustCompile(`^(0|[1-9][0-9]{0,15})$`)
+var wholeNumber = lazyregexp.New(`^(0|[1-9][0-9]{0,15})$`)
 
 // CheckInputs holds inputs against the schema. The error names the place and never the value. A text is as
 // strict as one that a definition says itself: it is not empty, has no control character, and does not begin

@@ -1,12 +1,12 @@
 package statement
 
 import (
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // PredicateReceipt is the kind of receipts.
@@ -57,7 +57,7 @@ type ReceiptStep struct {
 const mostReceiptSteps = 20_000
 
 var (
-	codeForm     = regexp.MustCompile(`^[a-z][a-z0-9_]{0,63}$`)
+	codeForm     = lazyregexp.New(`^[a-z][a-z0-9_]{0,63}$`)
 	stepStatuses = []taskcatalog.StepStatus{
 		taskcatalog.StepSucceeded, taskcatalog.StepFailed, taskcatalog.StepSkipped, taskcatalog.StepCanceled,
 	}

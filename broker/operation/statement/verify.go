@@ -4,12 +4,12 @@ import (
 	"crypto/x509"
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/hostler/hostler/pki"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Codes of refusals, beside those of envelopes and trust bundles: too_large, malformed, not_canonical,
@@ -93,7 +93,7 @@ func Verify(file []byte, trust *pki.TrustBundle, now time.Time) (*Report, error)
 	return r, nil
 }
 
-var sha256Form = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+var sha256Form = lazyregexp.New(`^sha256:[0-9a-f]{64}$`)
 
 // check refuses a statement that lacks something.
 func (o Operation) check() error {

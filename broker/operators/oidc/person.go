@@ -3,7 +3,6 @@ package oidc
 import (
 	"crypto/sha256"
 	"encoding/base64"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Person is the subject of a valid ID token.
@@ -31,7 +31,7 @@ const (
 )
 
 // plainSubject is a subject that can be part of a name as it is.
-var plainSubject = regexp.MustCompile(`^[A-Za-z0-9._@|=+-]{1,59}$`)
+var plainSubject = lazyregexp.New(`^[A-Za-z0-9._@|=+-]{1,59}$`)
 
 // nameOf returns the name of a subject, as the audit log and the members have it. Two subjects never
 // have one name: a subject that is long or has other characters is named by its SHA-256.

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strings"
 
 	natsio "github.com/nats-io/nats.go"
@@ -14,6 +13,7 @@ import (
 	"github.com/hostler/hostler/broker"
 	"github.com/hostler/hostler/broker/internal/regular"
 	"github.com/hostler/hostler/taskcatalog"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 // Config says where events are relayed to.
@@ -29,7 +29,7 @@ const (
 	maxCreds   = 64 << 10
 )
 
-var streamName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,64}$`)
+var streamName = lazyregexp.New(`^[A-Za-z0-9_-]{1,64}$`)
 
 // Name is the name of the relay in the store. Without a configuration it is empty.
 func (c *Config) Name() string {

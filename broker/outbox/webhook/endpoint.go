@@ -3,16 +3,16 @@ package webhook
 import (
 	"net/netip"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/hostler/hostler/broker"
+	"github.com/hostler/hostler/taskcatalog/lazyregexp"
 )
 
 const maxURL = 500
 
-var hostForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
+var hostForm = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 
 // CheckURL returns the URL of an endpoint as it is stored, and its host. The refusal repeats nothing
 // of the URL, which may have a password. Code: webhook_url_invalid.
