@@ -77,6 +77,8 @@ demo-onboarding: build
 # arithmetic of cryptography: neither has goroutines, and both together were more than half
 # of the time. `make lint` has vetted the tests. The time limit is for what hangs: broker/store
 # took thirteen minutes on a busy machine.
+# A watched program would wait a second before it ends, and tests start hundreds of them.
+export GORACE := atexit_sleep_ms=0
 RACE := -race -gcflags='modernc.org/...=-race=false' -gcflags='crypto/internal/...=-race=false' -timeout 25m
 # The tests of adminapi's requests that wait or stream, of terminals, and of whole runs.
 LASTING := Stream|Follower|Walk|Socket|Session|Terminal|GoesOnWhere|FromItsBMC|Batch|Waits|Followed|AnOperatorWho|UnderOneKey

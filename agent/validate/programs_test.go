@@ -32,20 +32,22 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == gpuChild {
 		os.Exit(gpu.Child([]gpu.Vendor{nvidia.New(), amd.New(nil)}, time.Now, [32]byte{1}))
 	}
+	// syscall.Exit is without the second that the race detector waits, and these programs get no environment that
+	// could tell it.
 	if os.Args[0] == ipmitool {
-		os.Exit(sayAsBMC(os.Args[3:]))
+		syscall.Exit(sayAsBMC(os.Args[3:]))
 	}
 	if os.Args[0] == nft {
 		raw, err := os.ReadFile(nftSays)
 		if err != nil {
-			os.Exit(99)
+			syscall.Exit(99)
 		}
 		end, text, _ := strings.Cut(string(raw), "\n")
 		fmt.Print(text)
 		switch end {
 		case "fails":
 			fmt.Fprint(os.Stderr, "\x1b[2Jnetlink: \xff\n")
-			os.Exit(1)
+			syscall.Exit(1)
 		case "dies":
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		case "floods":
@@ -54,7 +56,7 @@ func TestMain(m *testing.M) {
 				_, _ = os.Stdout.Write(flood)
 			}
 		}
-		os.Exit(0)
+		syscall.Exit(0)
 	}
 	os.Exit(m.Run())
 }
