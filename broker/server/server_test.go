@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"database/sql"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -403,11 +404,26 @@ func TestARunningBrokerTellsOfStrangersAndKeepsItsHeads(t *testing.T) {
 		}
 		_ = res.Body.Close()
 	}
+	// The first has a row of its own. The others are counted, and on a busy machine they come to the database in two
+	// parts, of which each gets a summary.
 	b.Advance(store.StrangersEvery)
+	told, summaries := 0, 0
 	servertest.Eventually(t, "the summary", func() bool {
 		rows := servertest.Must[api.AuditList](t, b, http.MethodGet, "/audit?action=request.refused", nil).Items
-		return len(rows) == 2 && strings.HasPrefix(rows[0].Reason, "3 refusals of malformed between ")
+		for _, row := range rows[:max(0, len(rows)-1-summaries)] {
+			var refusals int
+			if _, err := fmt.Sscanf(row.Reason, "%d refusals of malformed between ", &refusals); err != nil {
+				t.Fatalf("%q: %v", row.Reason, err)
+			}
+			told += refusals
+			summaries++
+			b.Advance(store.StrangersEvery)
+		}
+		return told >= 3
 	})
+	if told != 3 {
+		t.Errorf("%d further refusals are told of, not 3", told)
+	}
 	servertest.Eventually(t, "a head in a file", func() bool {
 		files, err := filepath.Glob(filepath.Join(b.Dir, "audit-heads", "20*.ndjson"))
 		return err == nil && len(files) > 0

@@ -33,9 +33,16 @@ func (n *Node) Try(method, path string) (status int, code string, err error) {
 
 func (n *Node) path(rest string) string { return "/internal/v1/nodes/" + n.NodeID + rest }
 
+// must sends a request, as a node does: again while the broker cannot answer (503), which it says on a machine that
+// stood still for some seconds, because its list of denied certificates is too old then.
 func (n *Node) must(t testing.TB, method, path string, body, into any) {
 	t.Helper()
-	status, raw := n.do(t, method, path, body)
+	var status int
+	var raw []byte
+	Eventually(t, "an answer to "+path, func() bool {
+		status, raw = n.do(t, method, path, body)
+		return status != http.StatusServiceUnavailable
+	})
 	if status/100 != 2 {
 		t.Fatalf("%s %s: %d %s", method, path, status, raw)
 	}
