@@ -149,7 +149,8 @@ func (p *process) boot() {
 	}
 	data := p.data()
 	p.cmd = exec.Command("hostler-broker", append([]string{"serve", "--data-dir", data, "--listen", p.listen[0], "--agent-listen", p.listen[1], "--relay-listen", p.listen[2]}, p.args...)...)
-	p.cmd.Env = append(os.Environ(), clockFile+"="+p.clock)
+	// Its memory is measured, so its garbage collector works as in production.
+	p.cmd.Env = append(os.Environ(), clockFile+"="+p.clock, "GOGC=100")
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.cmd.Stderr = log
 	out, err := p.cmd.StdoutPipe()
