@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "be" {
 		be(os.Args[2], os.Args[3:])
-		syscall.Exit(0) // without the second that the race detector waits: these programs get no environment
+		syscall.Exit(0) // os.Exit waits a second under the race detector
 	}
 	os.Exit(m.Run())
 }

@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == gpuChild {
 		os.Exit(gpu.Child([]gpu.Vendor{nvidia.New(), amd.New(nil)}, time.Now, [32]byte{1}))
 	}
-	// syscall.Exit is without the second that the race detector waits, and these programs get no environment that
-	// could tell it.
+	// Under the race detector os.Exit waits a second. These programs get no environment that could switch that off, so
+	// they end by syscall.Exit.
 	if os.Args[0] == ipmitool {
 		syscall.Exit(sayAsBMC(os.Args[3:]))
 	}

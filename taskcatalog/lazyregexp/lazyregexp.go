@@ -1,6 +1,3 @@
-// Package lazyregexp has regular expressions that are compiled when they are first used. Our programs
-// have hundreds of them, and the agent starts a process for each look at a GPU: compiled at the start, they
-// were a third of the time of such a process.
 package lazyregexp
 
 import (
@@ -40,6 +37,17 @@ func (r *Regexp) FindAllStringSubmatch(s string, n int) [][]string {
 	return r.compiled().FindAllStringSubmatch(s, n)
 }
 
+// FindAllSubmatch is that of regexp.Regexp.
+func (r *Regexp) FindAllSubmatch(b []byte, n int) [][][]byte {
+	return r.compiled().FindAllSubmatch(b, n)
+}
+
+// FindStringIndex is that of regexp.Regexp.
+func (r *Regexp) FindStringIndex(s string) []int { return r.compiled().FindStringIndex(s) }
+
+// FindIndex is that of regexp.Regexp.
+func (r *Regexp) FindIndex(b []byte) []int { return r.compiled().FindIndex(b) }
+
 // FindSubmatch is that of regexp.Regexp.
 func (r *Regexp) FindSubmatch(b []byte) [][]byte { return r.compiled().FindSubmatch(b) }
 
@@ -59,14 +67,3 @@ func (r *Regexp) ReplaceAllStringFunc(s string, to func(string) string) string {
 
 // SubexpIndex is that of regexp.Regexp.
 func (r *Regexp) SubexpIndex(name string) int { return r.compiled().SubexpIndex(name) }
-
-// FindAllSubmatch is that of regexp.Regexp.
-func (r *Regexp) FindAllSubmatch(b []byte, n int) [][][]byte {
-	return r.compiled().FindAllSubmatch(b, n)
-}
-
-// FindStringIndex is that of regexp.Regexp.
-func (r *Regexp) FindStringIndex(s string) []int { return r.compiled().FindStringIndex(s) }
-
-// FindIndex is that of regexp.Regexp.
-func (r *Regexp) FindIndex(b []byte) []int { return r.compiled().FindIndex(b) }

@@ -8,25 +8,27 @@ import (
 	"testing"
 )
 
-// texts are the texts of constants, by name, from all that ships.
+// texts are the texts of constants, by package and name, from all that ships.
 type texts map[string]string
 
-// of returns the text of an expression of literals and constants; false if it has other parts.
-func (c texts) of(e ast.Expr) (string, bool) {
+// of returns the text of an expression in a package; false if it has parts that are no literals and no constants.
+func (c texts) of(pkg string, e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
 		text, err := strconv.Unquote(e.Value)
 		return text, err == nil && e.Kind == token.STRING
 	case *ast.BinaryExpr:
-		left, sound := c.of(e.X)
-		right, other := c.of(e.Y)
+		left, sound := c.of(pkg, e.X)
+		right, other := c.of(pkg, e.Y)
 		return left + right, sound && other
 	case *ast.Ident:
-		text, known := c[e.Name]
+		text, known := c[pkg+"."+e.Name]
 		return text, known
 	case *ast.SelectorExpr:
-		text, known := c[e.Sel.Name]
-		return text, known
+		if x, ok := e.X.(*ast.Ident); ok {
+			text, known := c[x.Name+"."+e.Sel.Name]
+			return text, known
+		}
 	}
 	return "", false
 }
@@ -40,10 +42,15 @@ func TestPatternsAreSoundAndCompiledAtTheirFirstUse(t *testing.T) {
 	for range 2 { // constants of constants come with the second look
 		shipped(t, func(_ string, file *ast.File) {
 			ast.Inspect(file, func(n ast.Node) bool {
-				if spec, ok := n.(*ast.ValueSpec); ok && len(spec.Names) == len(spec.Values) {
-					for i, name := range spec.Names {
-						if text, ok := known.of(spec.Values[i]); ok {
-							known[name.Name] = text
+				g, ok := n.(*ast.GenDecl)
+				if !ok || g.Tok != token.CONST {
+					return true
+				}
+				for _, s := range g.Specs {
+					spec := s.(*ast.ValueSpec)
+					for i := range spec.Values {
+						if text, ok := known.of(file.Name.Name, spec.Values[i]); ok {
+							known[file.Name.Name+"."+spec.Names[i].Name] = text
 						}
 					}
 				}
@@ -51,18 +58,18 @@ func TestPatternsAreSoundAndCompiledAtTheirFirstUse(t *testing.T) {
 			})
 		}, parts...)
 	}
-	sound, unread := 0, 0
+	patterns, unread := 0, 0
 	shipped(t, func(name string, file *ast.File) {
 		ast.Inspect(file, func(n ast.Node) bool {
 			call, ok := n.(*ast.CallExpr)
 			if !ok || len(call.Args) != 1 || !calls(call, "lazyregexp", "New") {
 				return true
 			}
-			text, ok := known.of(call.Args[0])
+			text, ok := known.of(file.Name.Name, call.Args[0])
 			if _, err := regexp.Compile(text); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
-			if sound++; !ok {
+			if patterns++; !ok {
 				unread++
 			}
 			return true
@@ -80,8 +87,8 @@ func TestPatternsAreSoundAndCompiledAtTheirFirstUse(t *testing.T) {
 		}
 	}, parts...)
 	// Two are made from a function's argument: the faults of a scrub, and the name of a unit.
-	if sound < 150 || unread > 2 {
-		t.Errorf("%d patterns were looked at, and of %d the text is not known", sound, unread)
+	if patterns < 150 || unread > 2 {
+		t.Errorf("%d patterns were looked at, and of %d the text is not known", patterns, unread)
 	}
 }
 
