@@ -22,23 +22,23 @@ import (
 	"github.com/hostler/hostler/test/fakegpu"
 )
 
-// helperPath is the agent's own program, whose child processes query the GPUs: the same program as
-// in the field, and quicker to start than a test binary with the race detector.
+// helperPath is a program with the agent's child process that queries the GPUs, and nothing else of
+// the agent.
 var helperPath string
 
-func TestMain(m *testing.M) { os.Exit(withAgent(m)) }
+func TestMain(m *testing.M) { os.Exit(withHelper(m)) }
 
-func withAgent(m *testing.M) int {
+func withHelper(m *testing.M) int {
 	dir, err := os.MkdirTemp("", "hostler-scrub-")
 	if err != nil {
 		panic(err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	helperPath = filepath.Join(dir, "hostler-agent")
-	build := exec.Command("go", "build", "-o", helperPath, "../cmd/hostler-agent")
+	build := exec.Command("go", "build", "-o", helperPath, "testdata/helper/main.go")
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if out, err := build.CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "cannot build the agent: %v\n%s", err, out)
+		fmt.Fprintf(os.Stderr, "cannot build the helper: %v\n%s", err, out)
 		return 1
 	}
 	return m.Run()

@@ -25,7 +25,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("sim.n", 500, "how many seeds the simulation plays")
+	simSeeds = flag.Int("sim.n", 200, "how many seeds the simulation plays")
 	simSeed  = flag.Int64("sim.seed", -1, "play this seed alone")
 	simFirst = flag.Int64("sim.first", 0, "the first seed")
 )
@@ -118,7 +118,7 @@ func TestASeedPlaysTheSameAgain(t *testing.T) {
 
 // TestSimulationOnEachEngine plays some of the seeds on the stores that brokers use.
 func TestSimulationOnEachEngine(t *testing.T) {
-	n := min(int64(*simSeeds), 50)
+	n := min(int64(*simSeeds), 20)
 	if testing.Short() {
 		n = 3
 	}
