@@ -18,7 +18,7 @@ import (
 // answers, and a minute.
 const silentMost = 30 + 15 + 150 + 60
 
-// The cases that CI's own case (TestANodeGoesFromAnOlderAgentToNewerOnes) leaves out.
+// The cases that CI's own case (TestANodeUpdatesItself) leaves out.
 func TestWhateverAnUpdateDoesWrongItIsPutBack(t *testing.T) {
 	s := enrolled(t)
 	s.lasts(40 * time.Minute)
