@@ -92,6 +92,7 @@ var (
 // A member asks for nodes, sees where to log in, and releases them. The tenant sees no node's id.
 func TestAMemberAsksForNodesAndReleasesThem(t *testing.T) {
 	b := servertest.Start(t)
+	undisturbed(t, b)
 	nodes := stocked(t, b, "h100.8gpu", 2)
 	mine := newTenant(t, b, "acme", "lab")
 	mine.quota(t, b, "h100.8gpu", 2)
@@ -176,6 +177,7 @@ func TestAMemberAsksForNodesAndReleasesThem(t *testing.T) {
 
 func TestAllocationsAreListedByFilter(t *testing.T) {
 	b := servertest.Start(t)
+	undisturbed(t, b)
 	stocked(t, b, "h100", 2)
 	stocked(t, b, "h200", 1)
 	mine, theirs := newTenant(t, b, "acme", "lab"), newTenant(t, b, "secret", "moonshot")
@@ -301,6 +303,7 @@ func TestWhatAnAllocationCannotBeAskedFor(t *testing.T) {
 // A repeated request under its key is the same allocation, for the same token alone.
 func TestAnAllocationThatIsAskedAgainUnderItsKeyIsTheSame(t *testing.T) {
 	b := servertest.Start(t)
+	undisturbed(t, b)
 	stocked(t, b, "h100", 4)
 	mine, theirs := newTenant(t, b, "acme", "lab"), newTenant(t, b, "secret", "moonshot")
 	mine.quota(t, b, "h100", 2)
@@ -378,6 +381,7 @@ func TestAQuotaThatIsRacedIsKept(t *testing.T) {
 // The status names sites with allocations whose release failed.
 func TestTheStatusTellsOfReleasesThatFailed(t *testing.T) {
 	b := servertest.Start(t)
+	undisturbed(t, b)
 	stocked(t, b, "h100", 1)
 	mine := newTenant(t, b, "acme", "lab")
 	mine.quota(t, b, "h100", 1)
@@ -397,6 +401,7 @@ func TestTheStatusTellsOfReleasesThatFailed(t *testing.T) {
 // A tenant is told which of its keys no node accepts, also when the allocation failed by them.
 func TestATenantIsToldWhichKeysAreRefused(t *testing.T) {
 	b := servertest.Start(t)
+	undisturbed(t, b)
 	stocked(t, b, "h100", 1)
 	mine := newTenant(t, b, "acme", "lab")
 	mine.quota(t, b, "h100", 1)

@@ -17,6 +17,7 @@ import (
 // platform is in it: no name, no reason, no node, no run.
 func TestATenantReadsTheTimelineOfItsAllocation(t *testing.T) {
 	b := servertest.Start(t)
+	undisturbed(t, b)
 	nodes := stocked(t, b, "h100", 1)
 	mine := newTenant(t, b, "acme", "lab")
 	mine.quota(t, b, "h100", 1)

@@ -14,6 +14,7 @@ import (
 // A project orders batches, and reads where they stopped. The node after the canary gets no task.
 func TestAProjectReadsWhereItsBatchesStopped(t *testing.T) {
 	b := servertest.Start(t)
+	undisturbed(t, b)
 	ship(t, b)
 	nodes := stocked(t, b, "h100.8gpu", 2, servertest.H100s(8))
 	mine := newTenant(t, b, "acme", "lab")

@@ -106,6 +106,7 @@ func TestASKUBindsOperations(t *testing.T) {
 // Nobody but the allocation tries its operation again, and no project ends it: it may be the platform's.
 func TestABoundOperationBelongsToItsAllocation(t *testing.T) {
 	b := servertest.Start(t)
+	undisturbed(t, b)
 	ship(t, b)
 	stocked(t, b, "h100.8gpu", 1)
 	mine := newTenant(t, b, "acme", "lab")

@@ -140,6 +140,7 @@ func TestAReaderOfALogGoesOnAfterItsLastEvent(t *testing.T) {
 // The streams of logs count as those of events do.
 func TestATokenFollowsSoManyLogsAndNoMore(t *testing.T) {
 	b := servertest.Start(t)
+	undisturbed(t, b)
 	stocked(t, b, "h100.8gpu", 1)
 	mine := newTenant(t, b, "acme", "lab")
 	mine.holds(t, b, "h100.8gpu")

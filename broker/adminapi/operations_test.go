@@ -313,6 +313,7 @@ func readsItsOperation(t *testing.T, b *servertest.Broker, mine tenant, token, o
 // the project has. Of the platform only an admin does. A caller who may not changes nothing.
 func TestAMemberCancelsAndRetriesItsOwnOperationsAlone(t *testing.T) {
 	b := servertest.Start(t)
+	undisturbed(t, b)
 	ship(t, b)
 	stocked(t, b, "h100.8gpu", 2)
 	mine, theirs := newTenant(t, b, "acme", "lab"), newTenant(t, b, "secret", "moonshot")

@@ -37,6 +37,7 @@ func (n tenant) told(t *testing.T, b *servertest.Broker, token string, many int)
 // fields and nothing else: no node, no site, no operator, no request of the platform.
 func TestAProjectFollowsItsAllocationsAlone(t *testing.T) {
 	b := servertest.Start(t)
+	undisturbed(t, b)
 	nodes := stocked(t, b, "h100.8gpu", 3)
 	mine, theirs := newTenant(t, b, "acme", "lab"), newTenant(t, b, "secret", "moonshot")
 	token := mine.tokens(t, b)["project_viewer of a project"]
@@ -110,6 +111,7 @@ func documentedForProject(t *testing.T, stream servertest.Answer) map[string]int
 // something happened elsewhere.
 func TestAnIDOfAProjectsEventTellsNothing(t *testing.T) {
 	b := servertest.Start(t)
+	undisturbed(t, b)
 	stocked(t, b, "h100.8gpu", 2)
 	mine, theirs := newTenant(t, b, "acme", "lab"), newTenant(t, b, "secret", "moonshot")
 	token := mine.tokens(t, b)["project_viewer of a project"]
@@ -305,6 +307,7 @@ func TestARefusedReaderLearnsWhenToAskAgain(t *testing.T) {
 // A project that is far behind gets every event once, in order.
 func TestAProjectThatIsFarBehindGetsEveryEvent(t *testing.T) {
 	b := servertest.Start(t)
+	undisturbed(t, b)
 	stocked(t, b, "h100.8gpu", 1)
 	mine := newTenant(t, b, "acme", "lab")
 	mine.holds(t, b, "h100.8gpu")

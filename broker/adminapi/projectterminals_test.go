@@ -225,6 +225,7 @@ func TestATerminalNeedsAnActiveAllocation(t *testing.T) {
 
 	// An allocation before it is active, and one that never was.
 	b := servertest.Start(t)
+	undisturbed(t, b)
 	stocked(t, b, "h100.8gpu", 1)
 	early := newTenant(t, b, "acme", "lab")
 	early.holds(t, b, "h100.8gpu")

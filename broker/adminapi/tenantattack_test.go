@@ -64,6 +64,7 @@ func isTenants(path string) bool { return api.Path(path) == api.TenantPrefix+pat
 func TestATenantReachesNothingOfAnother(t *testing.T) {
 	r := newReceiver(t)
 	b := servertest.Start(t, r.allowed(t))
+	undisturbed(t, b)
 	stocked(t, b, "h100.8gpu", 3)
 	mine, theirs := newTenant(t, b, "acme", "lab"), newTenant(t, b, "secret", "moonshot")
 	mine.holds(t, b, "h100.8gpu")

@@ -49,6 +49,7 @@ func near(got, want float64) bool { return got >= want && got < want+0.05 }
 // A project sees its own usage, and the platform that of all. Both ends are told.
 func TestAProjectSeesItsUsage(t *testing.T) {
 	b := servertest.Start(t)
+	undisturbed(t, b)
 	b.OnRecord(t, "dc2")
 	stocked(t, b, "h100", 3)
 	mine, theirs := newTenant(t, b, "acme", "lab"), newTenant(t, b, "secret", "moonshot")

@@ -98,6 +98,7 @@ func signedBy(t *testing.T, secret string, h http.Header, body []byte) bool {
 func TestAProjectsEndpointGetsWhatItsFeedHas(t *testing.T) {
 	r := newReceiver(t)
 	b := servertest.Start(t, r.allowed(t))
+	undisturbed(t, b)
 	stocked(t, b, "h100.8gpu", 1)
 	mine := newTenant(t, b, "acme", "lab")
 	token := mine.tokens(t, b)["project_admin of a project"]
