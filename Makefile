@@ -10,7 +10,7 @@ GO      := CGO_ENABLED=0 go
 export CGO_LDFLAGS := -O2 -g -Wl,-z,lazy
 export CGO_CFLAGS  := -O2 -g -Wno-deprecated-declarations
 # Tests are built without the machine's paths too: then all checkouts of a machine share the build cache.
-export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+export GOFLAGS := $(strip $(filter-out -trimpath,$(shell go env GOFLAGS)) -trimpath)
 PROGRAMS := bin/hostler-broker bin/hostler-agent bin/hostler bin/hostler-verify
 
 .PHONY: help build try demo demo-allocation demo-onboarding demo-reimage demo-update demo-terminal demo-operations test race test-vault test-cosign test-objectstores sim e2e e2e-all lint fuzz fleet bench bench-docs bench-update bench-terminal chaos upgrade maassim package clean setup-build setup-test setup-guest
@@ -31,7 +31,7 @@ help:
 	@echo 'make test-vault  the secrets tests against a real Vault, built from its source (the first time: 600 MB of modules, 17 minutes of CPU)'
 	@echo 'make test-cosign  signatures of releases, OCI artifacts and files, with cosign itself, built from its source (the first time: 2 GB of modules, 4 minutes of CPU)'
 	@echo 'make test-objectstores  pulls from stand-ins of S3 and Google, built from their source (the first time: 1 minute of CPU)'
-	@echo 'make sim N=10000  that many seeds of the simulations of onboardings, turnovers and allocations (FIRST=0), of which make test plays 200, 200 and 120'
+	@echo 'make sim N=10000  that many seeds of the simulations of onboardings, turnovers and allocations (FIRST=0), of which make test plays 200 of each'
 	@echo 'make fleet N=1000  a broker and so many simulated nodes on loopback, with how they do (ARGS=--help: what goes wrong)'
 	@echo 'make chaos     three brokers on a PostgreSQL, 500 nodes, operators and onboardings through ten minutes of faults (FOR=10m), and what held; as root'
 	@echo 'make upgrade   three brokers of an earlier release (PREVIOUS=commit) are replaced one by one under 200 onboardings; as root'

@@ -19,8 +19,8 @@ const (
 // daemon is the unit of the vendor's own daemon, which holds the GPUs on many machines.
 const daemon = "[Service]\nExecStart=/usr/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"
 
-// A turnover of a machine with six GPUs, one for each trouble and one without: the tenant's leftovers are present, and the scrub
-// removes them in spite of a crash and a faulty GPU.
+// A turnover of a machine with six GPUs, one for each trouble and one without: the tenant's leftovers
+// are present, and the scrub removes them in spite of a crash and a faulty GPU.
 func TestATenantsResidueOnSixNVIDIAGPUsIsScrubbed(t *testing.T) {
 	s := newSite(t)
 	s.config = "scratch: [/scratch*]\n"

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	simSeeds = flag.Int("sim.n", 120, "how many seeds the simulation plays")
+	simSeeds = flag.Int("sim.n", 200, "how many seeds the simulation plays")
 	simSeed  = flag.Int64("sim.seed", -1, "play this seed alone")
 	simFirst = flag.Int64("sim.first", 0, "the first seed")
 )
