@@ -1,4 +1,4 @@
-//go:build e2e
+//go:build e2e && e2e_all
 
 package e2e
 
@@ -7,7 +7,6 @@ import (
 	"context"
 	"crypto/sha256"
 	_ "embed"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/netip"
@@ -249,16 +248,6 @@ func aPoolIsSpared(s *site) {
 	s.root("umount", "/pool")
 	s.root("systemctl", "restart", "hostler-layer@disks.service")
 	s.root("mountpoint", "-q", "/share2")
-}
-
-// spellings returns the text and its base64 form at each of the three offsets.
-func spellings(text string) []string {
-	all := []string{text}
-	for skip := range 3 {
-		raw := []byte(text[skip:])
-		all = append(all, base64.StdEncoding.EncodeToString(raw[:len(raw)/3*3]))
-	}
-	return all
 }
 
 // noSecretIsLeft searches every file of the guest as root, then the blocks of the disk. Hostler

@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -76,4 +77,14 @@ func (s *site) brokerTellsNone(secrets map[string]string, more ...[]string) {
 			}
 		}
 	}
+}
+
+// spellings returns the text and its base64 form at each of the three offsets.
+func spellings(text string) []string {
+	all := []string{text}
+	for skip := range 3 {
+		raw := []byte(text[skip:])
+		all = append(all, base64.StdEncoding.EncodeToString(raw[:len(raw)/3*3]))
+	}
+	return all
 }
