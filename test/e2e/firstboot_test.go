@@ -4,42 +4,13 @@ package e2e
 
 import (
 	"errors"
-	"net"
-	"net/http"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/hostler/hostler/test/lab"
-	"github.com/hostler/hostler/test/qemu"
 )
-
-// mirror is an operator's web server with the agent's package, other content, or none.
-type mirror struct{ content atomic.Pointer[[]byte] }
-
-func (m *mirror) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	b := m.content.Load()
-	if b == nil {
-		http.Error(w, "not there yet", http.StatusNotFound)
-		return
-	}
-	_, _ = w.Write(*b)
-}
-
-func (m *mirror) serve(t testing.TB) (url string) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: m, ReadHeaderTimeout: time.Minute}
-	go func() { _ = server.Serve(l) }()
-	t.Cleanup(func() { _ = server.Close() })
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return "http://" + net.JoinHostPort(qemu.HostAddress, port) + "/hostler-agent.deb"
-}
 
 func TestAClockThatBreaksTLSIsNamedWithItsOffset(t *testing.T) {
 	s := newSite(t)

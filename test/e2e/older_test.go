@@ -104,3 +104,13 @@ func (s *site) runFrom(version, program string) {
 	s.put(slot+"/hostler-agent", raw, 0o755)
 	s.root("ln", "-sfn", "versions/"+version, "/usr/lib/hostler-agent/current")
 }
+
+// reported is the node's version as the broker knows it.
+func (s *site) reported() string {
+	s.t.Helper()
+	var agent struct {
+		Version string `json:"reported_agent_version"`
+	}
+	s.json(&agent, "node", "agent-lifecycle", node)
+	return agent.Version
+}

@@ -58,16 +58,6 @@ func (s *site) says(version string) {
 	}
 }
 
-// reported is the node's version as the broker knows it.
-func (s *site) reported() string {
-	s.t.Helper()
-	var agent struct {
-		Version string `json:"reported_agent_version"`
-	}
-	s.json(&agent, "node", "agent-lifecycle", node)
-	return agent.Version
-}
-
 // registry lets the guest reach a registry of this machine by the same address, and returns a
 // repository of the registry.
 func (s *site) registry(addr string) string {
